@@ -105,6 +105,13 @@ def test_a_declaration_that_makes_no_sense_is_refused(name, parameters):
     assert caught.value.fi_errno == Errno.FI_EINVAL
 
 
+def test_a_function_that_may_be_busy_has_one_parameter():
+    for parameters in ("", "int a, int b"):
+        with pytest.raises(FabricError) as caught:
+            CFunction("poll", "int", parameters, busy="-11")
+        assert caught.value.fi_errno == Errno.FI_EINVAL
+
+
 def test_parameters_are_known_by_their_names():
     function = CFunction("f", "void", "const char *name, int values[4], size_t count, void **out")
     assert list(function.arguments) == ["name", "values", "count", "out"]

@@ -33,6 +33,19 @@ def test_no_exception_crosses_the_border_and_unexpected_ones_are_told(run_tiny):
     assert "FI_EAGAIN: again" in told
 
 
+def test_d5_an_error_that_repeats_is_told_once(c_environment, tiny_library):
+    code = (
+        "import ctypes, sys\n"
+        "tiny = ctypes.CDLL(sys.argv[1])\n"
+        "for _ in range(1000):\n"
+        "    assert [tiny.tiny_raise(what) for what in (1, 4, 5)] == [-256] * 3\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tiny_library], env=c_environment, capture_output=True, text=True, check=True
+    )
+    assert [line.split(": ")[2] for line in done.stderr.splitlines()] == ["ValueError", "MemoryError", "KeyError"]
+
+
 def test_what_c_cannot_have_is_an_error_as_well(c_environment, tiny_library):
     code = (
         "import ctypes, sys\n"

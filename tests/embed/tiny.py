@@ -16,6 +16,7 @@ LIBRARY = CLibrary(
     helpers="int tiny_twice(int number);",
     functions=(
         CFunction("tiny_nop", "int", "int number", ended="-107"),
+        CFunction("tiny_poll", "int", "int number", ended="-107", busy="-11"),
         CFunction("tiny_open", "int", "uint64_t *handle", ended="-107"),
         CFunction("tiny_link", "int", "uint64_t handle, char *host, size_t size, uint16_t *port", ended="-107"),
         CFunction("tiny_close", "int", "uint64_t handle", ended="-107"),
@@ -59,6 +60,9 @@ def start(binding: Binding) -> None:
     handles, memory = Handles(), Memory(binding.ffi)
 
     def tiny_nop(number):
+        return number
+
+    def tiny_poll(number):
         return number
 
     def tiny_open(handle):

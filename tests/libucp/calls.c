@@ -44,6 +44,9 @@ static void all_with(void *bad, FILE *devnull) {
     int fd;
     uint32_t word;
     uint64_t number = 0;
+    ucp_memh_pack_params_t pack = { 0 };
+    ucp_rkey_compare_params_t compare = { 0 };
+    ucp_datatype_attr_t datatype_attr = { .field_mask = 7, .buffer = in, .count = 1 };
 
     if (bad)
         FAILS(ucp_init(&params, config, &context_));
@@ -62,6 +65,8 @@ static void all_with(void *bad, FILE *devnull) {
     FAILS(ucp_mem_advise(context, bad, &advise));
     FAILS(ucp_rkey_pack(bad, memh, &where, &size));
     FAILS(ucp_rkey_pack(context, bad, &where, &size));
+    FAILS(ucp_memh_pack(bad, &pack, &where, &size));
+    ucp_memh_buffer_release(bad, NULL);
     ucp_cleanup(bad);
 
     ucp_worker_destroy(bad);
@@ -155,11 +160,15 @@ static void all_with(void *bad, FILE *devnull) {
         FAILS(ucp_atomic_cswap64(e, 1, 1, there, k, &number));
     }
     FAILS(ucp_rkey_ptr(bad, there, &where));
+    FAILS(ucp_rkey_compare(bad, rkey, rkey, &compare, &fd));
+    FAILS(ucp_rkey_compare(worker, bad, rkey, &compare, &fd));
+    FAILS(ucp_rkey_compare(worker, rkey, bad, &compare, &fd));
     ucp_rkey_destroy(bad);
     ucp_rkey_buffer_release(bad);
     ucp_worker_release_address(worker, bad);
     if (bad)
         ucp_dt_destroy((uintptr_t)bad | UCP_DATATYPE_GENERIC);
+    FAILS(ucp_dt_query((uintptr_t)bad | UCP_DATATYPE_GENERIC, &datatype_attr));
 
     FAILS(ucp_request_check_status(bad));
     IS(ucp_request_is_completed(bad), 1);

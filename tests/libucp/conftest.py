@@ -12,6 +12,8 @@ pytest.importorskip("cffi", reason="libraries for C programs need the extra amoe
 __all__ = ["libucp_environment"]
 
 HERE = Path(__file__).parent
+QUIET = {"AMOEBA_LOG": "calls=error"}
+"""Refusals are not said: of most calls here they are what is expected."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +26,7 @@ def ucx_compiler():
 
 
 @pytest.fixture(scope="session")
-def compiled(ucx_compiler, tmp_path_factory):
+def compiled(ucx_compiler, libucp_environment, tmp_path_factory):
     """A function that compiles one of the programs beside this file, and says where it lies."""
     known = {}
 
@@ -45,6 +47,7 @@ def compiled(ucx_compiler, tmp_path_factory):
                 str(HERE / f"{name}.c"),
                 "-o",
                 str(program),
+                f"-L{libucp_environment['LD_LIBRARY_PATH']}",  # the system's has not all functions
                 "-lucp",
                 "-lucs",
                 "-lpthread",
@@ -62,7 +65,7 @@ def run_test_of(compiled, libucp_environment):
 
     def run(program, test, timeout=60, **environment):
         done = subprocess.run(
-            [compiled(program), test], env=libucp_environment | environment, capture_output=True, text=True,
+            [compiled(program), test], env=libucp_environment | QUIET | environment, capture_output=True, text=True,
             check=False, timeout=timeout,
         )  # fmt: skip
         assert done.returncode == 0, f"{program} {test}: {done.returncode}\n{done.stdout}\n{done.stderr}"

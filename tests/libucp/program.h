@@ -13,6 +13,21 @@
 #include <unistd.h>
 #include <ucp/api/ucp.h>
 
+#if UCP_API_MINOR < 14
+enum { UCP_MEMH_PACK_PARAM_FIELD_FLAGS = 1, UCP_MEMH_PACK_FLAG_EXPORT = 1 };
+enum { UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE = 1, UCP_DATATYPE_ATTR_FIELD_BUFFER = 2, UCP_DATATYPE_ATTR_FIELD_COUNT = 4 };
+typedef struct { uint64_t field_mask, flags; } ucp_memh_pack_params_t;
+typedef struct { uint64_t field_mask; } ucp_memh_buffer_release_params_t;
+typedef struct { uint64_t field_mask; size_t packed_size; const void *buffer; size_t count; } ucp_datatype_attr_t;
+ucs_status_t ucp_memh_pack(ucp_mem_h, const ucp_memh_pack_params_t *, void **, size_t *);
+void ucp_memh_buffer_release(void *, const ucp_memh_buffer_release_params_t *);
+ucs_status_t ucp_dt_query(ucp_datatype_t, ucp_datatype_attr_t *);
+#endif
+#if UCP_API_MINOR < 16
+typedef struct { uint64_t field_mask; } ucp_rkey_compare_params_t;
+ucs_status_t ucp_rkey_compare(ucp_worker_h, ucp_rkey_h, ucp_rkey_h, const ucp_rkey_compare_params_t *, int *);
+#endif
+
 static int line;
 static void fail(const char *what, long got, long expected) {
     printf("line %d: %s: got %ld (%s), expected %ld\n", line, what, got, ucs_status_string((ucs_status_t)got), expected);

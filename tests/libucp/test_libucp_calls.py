@@ -58,3 +58,12 @@ def test_every_function_works_and_is_refused_in_c():
 
 def called_in(*sources):
     return {name for source in sources for name in re.findall(r"\b(ucp_\w+)\(", source)}
+
+
+def test_d7_a_refusal_is_said_once_with_the_drivers_sentence(compiled, libucp_environment):
+    command = [compiled("calls"), "absurd_numbers"]
+    done = subprocess.run(command, env=libucp_environment, capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert 0 < len(lines) == len(set(lines)) <= 10
+    for line in lines:
+        assert re.match(r"libucp\.so\.0: ucp_\w+: refused: UCS_ERR_\w+: .+ \(said once", line)

@@ -347,6 +347,65 @@ static void test_datatypes(void) {
     close_all();
 }
 
+static void test_what_1_12_does_not_have(void) {
+    ucp_generic_dt_ops_t ops = { start_pack, start_unpack, packed_size, pack, unpack, finish };
+    ucp_memh_pack_params_t plain = { 0 }, exported = { UCP_MEMH_PACK_PARAM_FIELD_FLAGS, UCP_MEMH_PACK_FLAG_EXPORT };
+    ucp_rkey_compare_params_t compare = { 0 };
+    ucp_datatype_attr_t attr = { .field_mask = UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE };
+    ucp_mem_map_params_t map = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH };
+    char data[30];
+    ucp_dt_iov_t iov[2] = { { data, 10 }, { data + 10, 7 } };
+    ucp_datatype_t generic;
+    ucp_mem_h other;
+    ucp_rkey_h again, another;
+    void *packed;
+    size_t size;
+    int result = 7, opposite;
+    open_all();
+    /* the key of memory, as ucp_rkey_pack packs it */
+    OK(ucp_memh_pack(memh, &plain, &packed, &size));
+    OK(ucp_ep_rkey_unpack(ep, packed, &again));
+    ucp_memh_buffer_release(packed, NULL);
+    OK(ucp_put(ep, "there", 6, there, again));
+    OK(ucp_ep_flush(ep));
+    OK(strcmp(memory, "there"));
+    IS(ucp_memh_pack(memh, &exported, &packed, &size), UCS_ERR_UNSUPPORTED);
+    /* keys are equal if their memory is the same, and in one order otherwise */
+    map.address = data, map.length = sizeof data;
+    OK(ucp_mem_map(context, &map, &other));
+    OK(ucp_memh_pack(other, &plain, &packed, &size));
+    OK(ucp_ep_rkey_unpack(ep, packed, &another));
+    ucp_memh_buffer_release(packed, NULL);
+    OK(ucp_rkey_compare(worker, rkey, again, &compare, &result));
+    IS(result, 0);
+    OK(ucp_rkey_compare(worker, rkey, another, &compare, &result));
+    OK(ucp_rkey_compare(worker, another, rkey, &compare, &opposite));
+    TRUE(result && result == -opposite);
+    compare.field_mask = 1;
+    IS(ucp_rkey_compare(worker, rkey, again, &compare, &result), UCS_ERR_INVALID_PARAM);
+    ucp_rkey_destroy(again);
+    ucp_rkey_destroy(another);
+    OK(ucp_mem_unmap(context, other));
+    /* sizes of data */
+    OK(ucp_dt_query(ucp_dt_make_contig(8), &attr));
+    IS(attr.packed_size, 8);
+    IS(ucp_dt_query(ucp_dt_make_iov(), &attr), UCS_ERR_INVALID_PARAM);
+    attr.field_mask |= UCP_DATATYPE_ATTR_FIELD_COUNT | UCP_DATATYPE_ATTR_FIELD_BUFFER;
+    attr.count = 2, attr.buffer = iov;
+    OK(ucp_dt_query(ucp_dt_make_contig(8), &attr));
+    IS(attr.packed_size, 16);
+    OK(ucp_dt_query(ucp_dt_make_iov(), &attr));
+    IS(attr.packed_size, 17);
+    OK(ucp_dt_create_generic(&ops, NULL, &generic));
+    attr.count = 5, attr.buffer = data;
+    walks[0].finished = 0;
+    OK(ucp_dt_query(generic, &attr));
+    IS(attr.packed_size, packed_size(&walks[0]));
+    IS(walks[0].finished, 1);
+    ucp_dt_destroy(generic);
+    close_all();
+}
+
 struct mine { uint64_t mark; };
 static int prepared, given_up;
 static void prepare(void *request) { ((struct mine *)request)->mark = 0xfeed; prepared++; }
@@ -454,7 +513,7 @@ static void test_requests(void) {
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         T(tagged_messages), T(callbacks_hear_of_messages), T(put_and_get), T(atomics), T(active_messages), T(streams),
-        T(datatypes), T(requests),
+        T(datatypes), T(what_1_12_does_not_have), T(requests),
     };
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
 }

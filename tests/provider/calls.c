@@ -346,12 +346,21 @@ static void test_ends_without_closing_anything(void) {
     OK(fi_write(ep, &one, 8, NULL, self, 0, 7, NULL));
 }
 
+/* As Sandia OpenSHMEM's main branch does. */
+static void test_binds_after_enabling(void) {
+    open_all();
+    for (int turn = 0; turn < 1000; turn++)
+        IS(fi_ep_bind(ep, &cntr->fid, FI_WRITE), -FI_EOPBADSTATE);
+    close_all();
+}
+
 #define T(name) { #name, test_##name }
 static const struct { const char *name; void (*run)(void); } tests[] = {
     T(everything_works), T(null_arguments), T(closed_objects), T(open_ones_keep_what_they_need), T(absurd_numbers),
     T(wrong_kinds_of_objects), T(short_buffers), T(entries_one_at_a_time), T(failures_are_completions_with_errors),
     T(descriptors_tell), T(a_child_has_nothing_of_its_parents), T(nothing_is_left_of_what_is_closed),
     T(others_call_while_one_waits), T(opened_and_closed_often), T(ends_without_closing_anything),
+    T(binds_after_enabling),
 };
 
 int main(int argc, char **argv) {

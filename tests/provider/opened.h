@@ -39,6 +39,7 @@ static struct fid_eq *eq;
 static struct fid_cntr *cntr;
 static struct fid_mr *mr;
 static fi_addr_t self;
+static enum fi_progress progress; /* unspecified, unless a program wants one */
 static char memory[4096];
 
 static struct fi_info *ask(enum fi_ep_type type, uint64_t caps) {
@@ -47,6 +48,7 @@ static struct fi_info *ask(enum fi_ep_type type, uint64_t caps) {
     hints->caps = caps;
     hints->mode = FI_CONTEXT;
     hints->domain_attr->mr_mode = FI_MR_ENDPOINT;
+    hints->domain_attr->control_progress = hints->domain_attr->data_progress = progress;
     OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &found));
     fi_freeinfo(hints);
     return found;

@@ -4,6 +4,9 @@
 ``AMOEBA_LOG=info,nic=debug`` says it for a part: ``amoeba.nic`` and what lies below it. Told are things that happen
 seldom: NICs, contexts, peers and keys that come and go, peers that are given up, the thread of automatic progress. No
 call that moves data tells anything.
+
+``calls`` alone speaks without being asked: libraries for C programs say why they refuse a call, once for each reason.
+``AMOEBA_LOG=calls=error`` silences them.
 """
 
 import logging
@@ -13,7 +16,7 @@ import sys
 __all__ = ["PARTS", "ROOT", "configure", "logger"]
 
 ROOT = "amoeba"
-PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport")
+PARTS = ("calls", "nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport")
 """Those that tell something."""
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _FORMAT = "%(asctime)s %(name)s %(levelname)s: %(message)s"

@@ -40,7 +40,8 @@ Its functions are C's; each calls a function of Python of the same name, and get
   ``binding.lib``. All declared functions must be defined by ``start``.
 - **Status** (:meth:`~amoeba.embed.binding.Binding.define`): a function returns what C is to get, None for 0, NULL or
   nothing. An exception, KeyboardInterrupt and all, becomes what ``status`` makes of it; so does a result that C
-  cannot have. What is no FabricError or OSError is told on standard error, all of it with ``AMOEBA_DEBUG=1``.
+  cannot have. :mod:`~amoeba.embed.telling` says on standard error, once, what is no FabricError or OSError, and what
+  ``binding.teller.is_mistake`` names; with ``AMOEBA_DEBUG=1`` everything.
 - **Handles** (:mod:`~amoeba.embed.handles`): numbers for objects, checked with their kind, never given twice; they
   fit ``uint64_t`` and ``void *`` (``memory.pointer``, ``memory.address``).
 - **Memory** (:mod:`~amoeba.embed.memory`): views of C's memory in place, for all that takes a buffer.
@@ -50,9 +51,13 @@ Its functions are C's; each calls a function of Python of the same name, and get
 - **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. Whoever waits does so by :func:`wait_until`,
   which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
   progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
+- **Python's lock**: a program that runs Python may keep it and wait for a C thread. A function declared with ``busy``
+  returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place.
 - **Fork**: objects are closed in the child, its calls get their errors, and it can open a NIC of its own.
-- **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Afterwards functions
-  return their ``ended``, and none enters Python.
+- **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Before that functions
+  begin to return their ``ended``, and none enters Python.
+- **Programs that run Python** (``program.c``): their ``Py_Initialize`` and ``Py_Finalize`` share an interpreter that
+  was started here.
 """
 
 from amoeba.embed.binding import Binding, Status

@@ -1,17 +1,15 @@
 """The Python side of a shared library: functions that C calls, without an exception that crosses the border."""
 
-import atexit
 import importlib
-import os
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.errors import fabric_error
 from amoeba.embed.counts import process_counts
-from amoeba.embed.ending import arrange_the_end
+from amoeba.embed.ending import arrange_the_end, let_none_in
+from amoeba.embed.telling import Teller, say, verbose
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Binding", "Status", "load"]
@@ -31,10 +29,9 @@ class Binding:
         self.ffi = ffi
         self.lib = lib
         self.name = name
-        self.expected: tuple[type[BaseException], ...] = (FabricError, OSError)
-        """Exceptions that are a status and no more: nothing is printed of them."""
+        self.teller = Teller(name)
+        """Tells of exceptions on standard error; ``start`` says which are expected, and which are mistakes."""
         self._missing = dict(functions)
-        self._verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
 
     @property
     def missing(self) -> frozenset[str]:
@@ -71,12 +68,12 @@ class Binding:
                 finally:
                     leave()
             except BaseException as error:
-                self._tell(name, error)
+                self.teller.tell(name, error)
                 return status(error)
             return nothing if result is None else result
 
         def wrong(_kind: type[BaseException], error: BaseException, _traceback: object) -> Any:
-            self._tell(name, error)
+            self.teller.tell(name, error)
             return status(error)
 
         self.ffi.def_extern(name=_MARK + name, onerror=wrong)(called)
@@ -87,35 +84,18 @@ class Binding:
         for name, function in functions.items():
             self.define(name, function, status)
 
-    def _tell(self, name: str, error: BaseException) -> None:
-        """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected."""
-        if self._verbose:
-            _say(f"{self.name}: {name}: " + "".join(traceback.format_exception(error)).rstrip())
-        elif not isinstance(error, self.expected):
-            _say(f"{self.name}: {name}: {type(error).__name__}: {error} (AMOEBA_DEBUG=1 tells where)")
-
 
 def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]) -> int:
     """Start the Python side of a library; ``start.c`` calls this once. If it fails, standard error says why."""
     try:
         binding = Binding(ffi, lib, name, functions)
-        atexit.register(lib.amoeba_end)
+        let_none_in(lib.amoeba_end)
         importlib.import_module(entry).start(binding)
         if binding.missing:
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
         arrange_the_end()
         process_counts()  # who starts the program hears that it called the library
     except BaseException as error:
-        verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
-        _say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose else repr(error)))
+        say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose() else repr(error)))
         return 0
     return _LOADED
-
-
-def _say(line: str) -> None:
-    """To standard error, whatever has become of it."""
-    try:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        return

@@ -24,7 +24,8 @@ from amoeba.embed.library import CFunction, CLibrary
 
 __all__ = ["build", "cache_folder", "source_of"]
 
-_START = Path(__file__).with_name("start.c")
+_BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c", "deputy.c")]
+"""What every library contains besides its own functions."""
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
 _NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
 """Packages that a program of another Python would not find by itself."""
@@ -56,7 +57,10 @@ def build(
     macros = _macros(library, libpython)
     command = [*compiler, *_FLAGS, f"-I{headers}", *macros, f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
     version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=False).stdout
-    content = [source, _START.read_text(), *command, *library.libraries, version, cffi.__version__, sys.version]
+    versions = [version, cffi.__version__, sys.version]
+    needed = [name for name in library.needed if _can_be_loaded(name)]
+    names = [*library.libraries, *library.links, *needed]
+    content = [source, *(path.read_text() for path in _BESIDE), *command, *names, *versions]
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:24]
     target = (folder or cache_folder()) / "lib" / key / library.name
     if target.is_file():
@@ -73,14 +77,33 @@ def build(
             "-ldl",
             "-lpthread",
         ]
-        _run([*command, str(unit), str(_START), "-o", str(made), *link, *(f"-l{name}" for name in library.libraries)])
+        link += [f"-l{name}" for name in library.libraries]
+        link += _stand_ins(compiler, needed, Path(work))
+        _run([*command, str(unit), *map(str, _BESIDE), "-o", str(made), *link])
         target.parent.mkdir(parents=True, exist_ok=True)
+        for name in library.links:
+            with contextlib.suppress(FileExistsError):
+                (target.parent / name).symlink_to(library.name)
         os.replace(made, target)  # another process may build the same at the same time
     return target
 
 
+def _can_be_loaded(name: str) -> bool:
+    """Return whether the loader finds a library. A process of its own asks, as some libraries take hold of theirs."""
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    command = [sys.executable, "-I", "-S", "-c", code, name]
+    return not subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def _stand_ins(compiler: Sequence[str], names: Sequence[str], work: Path) -> list[str]:
+    """Return linker options for libraries of these names, wherever they lie: empty ones are linked in their place."""
+    for name in names:
+        _run([*compiler, "-shared", "-x", "c", os.devnull, f"-Wl,-soname,{name}", "-o", str(work / name)])
+    return ["-Wl,--no-as-needed", *(str(work / name) for name in names)] if names else []
+
+
 def source_of(library: CLibrary, cffi: Any = None) -> str:
-    """The library's C, but for ``start.c``: its functions, which call Python, around what cffi makes of them."""
+    """Return the library's own C: its functions, which call Python, around what cffi makes of them."""
     ffi = (cffi or _cffi()).FFI()
     returns = {function.name: function.returns for function in library.functions}
     inner = [f"{function.prototype % (_PY + function.name)};" for function in library.functions]
@@ -122,6 +145,8 @@ def _source(library: CLibrary, python: str) -> str:
 {library.includes}
 {library.types}
 int amoeba_enter(void);
+int amoeba_in_vain(void);
+intptr_t amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t busy);
 void amoeba_end(void);
 {statics}
 {functions}
@@ -132,7 +157,16 @@ void amoeba_end(void);
 def _function(function: CFunction) -> str:
     """What C calls: Python, if there is one."""
     linkage = '__attribute__((visibility("default")))' if function.exported else "static"
-    call = f"{_PY}{function.name}({', '.join(function.arguments)})"
+    arguments = ", ".join(function.arguments)
+    call = f"{_PY}{function.name}({arguments})"
+    if function.busy:
+        wrapped = f"static intptr_t amoeba_as_{function.name}(uintptr_t it) {{ return {_PY}{function.name}(it); }}\n"
+        by_deputy = f"amoeba_by_deputy(amoeba_as_{function.name}, {arguments}, {function.busy})"
+        body = (
+            f"if (!amoeba_enter()) return ({function.returns})({function.ended}); "
+            f"return amoeba_in_vain() ? ({function.returns}){by_deputy} : {call};"
+        )
+        return f"{wrapped}{linkage} {function.prototype % function.name} {{ {body} }}"
     if function.returns == "void":
         body = f"if (amoeba_enter()) {call};"
     else:

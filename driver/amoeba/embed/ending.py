@@ -6,25 +6,39 @@ It is done by Python's ``atexit``, to which a C program comes by C's (``start.c`
 
 import atexit
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 from amoeba.embed.turns import TURNS
 
-__all__ = ["arrange_the_end", "at_end"]
+__all__ = ["arrange_the_end", "at_end", "has_ended", "let_none_in"]
 
 _PATIENCE = 0.5
 """Seconds that the end of a process waits for calls of other threads, which may be asleep for good."""
 
 
 _functions: list[Callable[[], object]] = []
+_doors: list[Callable[[], object]] = []
+_ended: list[int] = []
+"""The process that has ended, if this one has."""
 
 
 def arrange_the_end() -> None:
     """Have Python call what is to be done: before all that is to be called so far, such as what closes devices."""
     atexit.unregister(_end)
     atexit.register(_end)
+
+
+def let_none_in(shut: Callable[[], object]) -> None:
+    """Call this at the end, before anything is closed: no thread of C's calls into Python any more."""
+    _doors.append(shut)
+
+
+def has_ended() -> bool:
+    """Return whether the process ends: calls that have waited for their turn find everything closed."""
+    return os.getpid() in _ended
 
 
 def at_end(function: Callable[[], object]) -> None:
@@ -37,9 +51,14 @@ def at_end(function: Callable[[], object]) -> None:
 
 
 def _end() -> None:
-    _finish_mpi()
-    while _functions:
-        _call(_functions.pop())
+    try:
+        _finish_mpi()
+    finally:
+        _ended[:] = [os.getpid()]
+        for shut in _doors:
+            shut()
+        while _functions:
+            _call(_functions.pop())
 
 
 def _call(function: Callable[[], object]) -> None:

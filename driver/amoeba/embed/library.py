@@ -17,7 +17,7 @@ _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\w*\])?\s*$")
 class CFunction:
     """A function that C calls and Python executes.
 
-    Raises FI_EINVAL for what is no name, and parameters without names.
+    Raises FI_EINVAL for what is no name, parameters without names, and ``busy`` with other than one parameter.
     """
 
     name: str
@@ -27,13 +27,19 @@ class CFunction:
     """In C, each with a name: ``int fd, const void *buf``. A function pointer needs a typedef."""
     ended: str = "0"
     """What it returns when there is no Python any more, or none could be started: an expression in C."""
+    busy: str = ""
+    """What it returns to a thread of C's in a program that runs Python, if Python's lock cannot be had soon: an
+    expression in C. Empty: the thread waits for the lock, for ever if the program waits for the thread.
+
+    For functions with one parameter, an integer, that may go on when their caller has stopped waiting."""
     exported: bool = True
     """Whether programs find it in the library; otherwise the library's own C alone calls it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise fabric_error(Errno.FI_EINVAL, f"expected the name of a C function, got {self.name!r}")
-        tuple(self.arguments)
+        if len(tuple(self.arguments)) != 1 and self.busy:
+            raise fabric_error(Errno.FI_EINVAL, f"{self.name}: a function that may be busy has one parameter")
 
     @property
     def arguments(self) -> Iterator[str]:
@@ -79,6 +85,10 @@ class CLibrary:
     """C behind the functions, which it may call by their names: tables of function pointers and the like."""
     libraries: tuple[str, ...] = ()
     """What it is linked with besides Python: ``fabric``."""
+    links: tuple[str, ...] = ()
+    """Other names of the file, beside it: ``libucp.so``, by which linkers and programs look for it."""
+    needed: tuple[str, ...] = ()
+    """Libraries that are loaded with it, as programs expect, where the loader finds them: ``libucs.so.0``."""
 
     @property
     def module(self) -> str:

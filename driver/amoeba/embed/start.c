@@ -7,6 +7,7 @@
  * AMOEBA_PATHS      Python's list of folders where amoeba and what it needs were found then
  * AMOEBA_NAME       the library's name, for messages
  */
+#define _GNU_SOURCE
 #include <Python.h>
 
 #include <dlfcn.h>
@@ -32,11 +33,16 @@ static __thread int in_start;
 static __thread int forking;
 static __thread PyGILState_STATE forking_gil;
 static int own_interpreter;
+static __thread enum { UNKNOWN, OF_C, OF_PYTHON } kind; /* whose the thread is */
 static pid_t starter;
 
 int amoeba_load(void); /* in the library: what Python does first */
+void amoeba_share_python(void *own_base); /* in program.c */
+int amoeba_program_has_begun(void);
+int amoeba_is_deputy(void); /* in deputy.c */
+void amoeba_deputy_forked(void);
 
-static int alive(void) { return Py_IsInitialized() && !FINALIZING(); }
+int amoeba_alive(void) { return Py_IsInitialized() && !FINALIZING(); }
 
 static void complain(const char *what, const char *detail) {
     fprintf(stderr, "%s: %s%s%s\n", AMOEBA_NAME, what, detail ? ": " : "", detail ? detail : "");
@@ -60,6 +66,7 @@ static int start_python(void) {
     PyPreConfig early;
     PyConfig config;
     PyStatus status;
+    Dl_info own;
     PyPreConfig_InitPythonConfig(&early);
     early.configure_locale = early.coerce_c_locale = 0;
     early.utf8_mode = 1;
@@ -82,6 +89,8 @@ static int start_python(void) {
     }
     own_interpreter = 1;
     PyEval_SaveThread();
+    if (dladdr((void *)&amoeba_alive, &own))
+        amoeba_share_python(own.dli_fbase);
     return 1;
 }
 
@@ -90,7 +99,7 @@ static void at_exit(void) {
     if (atomic_load(&state) != READY || getpid() != starter)
         return;
     atomic_store(&state, ENDED);
-    if (own_interpreter && alive()) {
+    if (own_interpreter && amoeba_alive()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         PyRun_SimpleString("import atexit, sys\natexit._run_exitfuncs()\n"
                            "for stream in (sys.stdout, sys.stderr):\n"
@@ -103,7 +112,7 @@ static void at_exit(void) {
 /* A fork by C is told to Python as its own os.fork() would be; that one, which holds the lock, tells it itself. */
 static void before_fork(void) {
     forking = 0;
-    if (atomic_load(&state) == READY && alive() && !PyGILState_Check()) {
+    if (atomic_load(&state) == READY && amoeba_alive() && !PyGILState_Check()) {
         forking_gil = PyGILState_Ensure();
         PyOS_BeforeFork();
         forking = 1;
@@ -119,6 +128,7 @@ static void after_fork_in_parent(void) {
 }
 
 static void after_fork_in_child(void) {
+    amoeba_deputy_forked();
     if (forking) {
         PyOS_AfterFork_Child();
         PyGILState_Release(forking_gil);
@@ -177,8 +187,10 @@ static int start(void) {
 int amoeba_enter(void) {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     PyThreadState *saved = NULL;
+    if (kind == UNKNOWN && now != ENDED) /* calls leave a thread state to both */
+        kind = amoeba_alive() && PyGILState_GetThisThreadState() ? OF_PYTHON : OF_C;
     if (now == READY)
-        return alive();
+        return amoeba_alive();
     if (now != NEW || in_start)
         return 0;
     if (Py_IsInitialized() && PyGILState_Check())
@@ -193,6 +205,11 @@ int amoeba_enter(void) {
     if (saved)
         PyEval_RestoreThread(saved);
     return atomic_load(&state) == READY;
+}
+
+/* Whether this call is to be made by the deputy (deputy.c): the program may have Python's lock, and keep it. */
+int amoeba_in_vain(void) {
+    return kind == OF_C && (!own_interpreter || amoeba_program_has_begun()) && !amoeba_is_deputy() && !PyGILState_Check();
 }
 
 /* Python ends: nothing is called any more. */

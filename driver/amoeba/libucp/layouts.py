@@ -5,7 +5,7 @@ Later releases of 1.x only append fields, and a mask says which of them count. P
 numbers, enumerations ``int``, and ``ucs_status_t`` is one byte, as in C.
 """
 
-__all__ = ["TYPES"]
+__all__ = ["LATER_TYPES", "TYPES"]
 
 TYPES = """
 typedef signed char ucs_status_t;
@@ -161,3 +161,11 @@ typedef struct {
     uintptr_t arg;
 } ucp_am_handler_param_t;
 """
+
+LATER_TYPES = """
+typedef struct { uint64_t field_mask, flags; } ucp_memh_pack_params_t;
+typedef struct { uint64_t field_mask; } ucp_memh_buffer_release_params_t;
+typedef struct { uint64_t field_mask; } ucp_rkey_compare_params_t;
+typedef struct { uint64_t field_mask; size_t packed_size; uintptr_t buffer; size_t count; } ucp_datatype_attr_t;
+"""
+"""Of functions that 1.12 does not have."""

@@ -1,4 +1,4 @@
-"""``libucp.so.0`` as data: the functions of ``ucp/api/ucp.h`` and ``ucp_compat.h`` of UCX 1.12.1.
+"""``libucp.so.0`` as data: the functions of ``ucp/api/ucp.h`` and ``ucp_compat.h`` of UCX 1.19.
 
 Handles are numbers here (:mod:`amoeba.libucp.things`), and so are pointers to what nobody looks at, requests among
 them: ``uintptr_t`` is passed as a pointer is.
@@ -7,11 +7,13 @@ them: ``uintptr_t`` is passed as a pointer is.
 from pathlib import Path
 
 from amoeba.embed import CFunction, CLibrary
-from amoeba.libucp.layouts import TYPES
-from amoeba.ucp.library import UCP_API_MAJOR, UCP_API_MINOR, ucp_get_version
+from amoeba.libucp.layouts import LATER_TYPES, TYPES
 from amoeba.ucp.status import UcsStatus
 
-__all__ = ["IN_C", "LIBRARY", "REQUEST_SIZE"]
+__all__ = ["IN_C", "LATER", "LIBRARY", "RELEASE", "REQUEST_SIZE"]
+
+RELEASE = (1, 19, 0)
+"""Of UCX: the last one of which all functions are here. Since 1.20 there are some for GPUs."""
 
 REQUEST_SIZE = 64
 """Bytes in front of a request that are the library's: what ucp_context_query tells."""
@@ -55,6 +57,19 @@ def _fetching(name: str, bits: int, *operands: str) -> CFunction:
     return _tells(f"{name}{bits}", f"uintptr_t ep, {values}, {_TARGET}, uint{bits}_t *result")
 
 
+LATER = (
+    _tells(
+        "ucp_memh_pack",
+        "uintptr_t memh, const ucp_memh_pack_params_t *params, uintptr_t *buffer_p, size_t *buffer_size_p",
+    ),
+    _does("ucp_memh_buffer_release", "uintptr_t buffer, const ucp_memh_buffer_release_params_t *params"),
+    _tells(
+        "ucp_rkey_compare",
+        "uintptr_t worker, uintptr_t rkey1, uintptr_t rkey2, const ucp_rkey_compare_params_t *params, int *result",
+    ),
+    _tells("ucp_dt_query", "uint64_t datatype, ucp_datatype_attr_t *attr"),
+)
+"""Functions that 1.12 does not have."""
 _FUNCTIONS = (
     # Library and contexts
     _tells("ucp_lib_query", "ucp_lib_attr_t *attr"),
@@ -78,11 +93,11 @@ _FUNCTIONS = (
     _tells("ucp_worker_get_address", "uintptr_t worker, uintptr_t *address_p, size_t *address_length_p"),
     _does("ucp_worker_release_address", "uintptr_t worker, uintptr_t address"),
     _tells("ucp_worker_address_query", "uintptr_t address, ucp_worker_address_attr_t *attr"),
-    CFunction("ucp_worker_progress", "unsigned", "uintptr_t worker"),
+    CFunction("ucp_worker_progress", "unsigned", "uintptr_t worker", busy="0"),
     _tells("ucp_worker_get_efd", "uintptr_t worker, int *fd"),
     _tells("ucp_worker_wait", "uintptr_t worker"),
     _does("ucp_worker_wait_mem", "uintptr_t worker, uintptr_t address"),
-    _tells("ucp_worker_arm", "uintptr_t worker"),
+    CFunction("ucp_worker_arm", _STATUS, "uintptr_t worker", str(_NO_PYTHON), str(int(UcsStatus.UCS_ERR_BUSY))),
     _tells("ucp_worker_signal", "uintptr_t worker"),
     _tells("ucp_worker_fence", "uintptr_t worker"),
     _tells("ucp_worker_flush", "uintptr_t worker", _CANCELED),
@@ -205,16 +220,15 @@ _FUNCTIONS = (
 
 
 def _source() -> str:
-    release = ucp_get_version()[2]
-    numbers = {"MAJOR": UCP_API_MAJOR, "MINOR": UCP_API_MINOR, "RELEASE": release, "REQUEST_SIZE": REQUEST_SIZE}
+    numbers = dict(zip(("MAJOR", "MINOR", "RELEASE"), RELEASE, strict=True)) | {"REQUEST_SIZE": REQUEST_SIZE}
     return "\n".join([*(f"#define {name} {value}" for name, value in numbers.items()), _SIDE_C.read_text()])
 
 
 LIBRARY = CLibrary(
     name="libucp.so.0",
     entry="amoeba.libucp.start",
-    functions=_FUNCTIONS,
-    types=TYPES,
+    functions=_FUNCTIONS + LATER,
+    types=TYPES + LATER_TYPES,
     includes=_INCLUDES,
     included=_INCLUDED,
     helpers="""
@@ -225,4 +239,6 @@ LIBRARY = CLibrary(
         int request_noted(uintptr_t request, int *status, ucp_tag_recv_info_t *info);
     """,
     source=_source(),
+    links=("libucp.so",),
+    needed=("libucs.so.0", "libuct.so.0"),
 )

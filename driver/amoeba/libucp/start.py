@@ -13,6 +13,7 @@ from amoeba.libucp.buffers import Buffers
 from amoeba.libucp.completions import Completions
 from amoeba.libucp.contexts import Contexts, Printer
 from amoeba.libucp.endpoints import Endpoints
+from amoeba.libucp.later import Later
 from amoeba.libucp.library import LIBRARY
 from amoeba.libucp.mapped import Mapped
 from amoeba.libucp.messages import Messages
@@ -26,6 +27,7 @@ from amoeba.ucp.status import UcsError, UcsStatus, status_of
 __all__ = ["sent_off", "start", "status"]
 
 _POINTERS = 1 << 64
+_MISTAKES = (UcsStatus.UCS_ERR_INVALID_PARAM, UcsStatus.UCS_ERR_INVALID_ADDR, UcsStatus.UCS_ERR_EXCEEDS_LIMIT)
 _NONE = ("ucp_request_alloc", "ucp_tag_probe_nb")
 """Functions whose pointer is no error, but NULL."""
 _POSTING = re.compile(r"ucp_(tag|am|stream)_send_\w+|ucp_(put|get)_nb\w*|ucp_atomic_(post|fetch_nb|op_nbx|add\d\d)")
@@ -59,7 +61,8 @@ def _status_of(function: CFunction) -> Callable[[BaseException], Any]:
 def start(binding: Binding) -> None:
     """Define the library's functions."""
     ffi, lib = binding.ffi, binding.lib
-    binding.expected += (UcsError,)
+    binding.teller.expected += (UcsError,)
+    binding.teller.is_mistake = lambda function, error: isinstance(error, UcsError) and error.status in _MISTAKES
     memory, things, process, printer = Memory(ffi), Things(), Process(), Printer(lib)
     given, buffers = Given(lib, memory), Buffers(ffi, memory)
     completions = Completions(ffi, lib, memory, things, process)
@@ -73,6 +76,7 @@ def start(binding: Binding) -> None:
         Transfers(ffi, memory, things, completions, buffers),
         Atomics(memory, things, completions, buffers),
         Messages(ffi, memory, things, completions, buffers, workers, endpoints),
+        Later(memory, things, buffers, given),
         completions,
         buffers,
     )

@@ -12,7 +12,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.embed import Memory
+from amoeba.embed import Memory, out_of_turn
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.fabric.attributes import FabricAttr, Info, version
 from amoeba.fabric.constants import InfoFlags, MrMode, Progress, Threading
@@ -127,7 +127,8 @@ def host_of(node: str, *, numeric: bool = False) -> str:
     """The IPv4 address of a node. Raises FI_ENODATA."""
     flags = socket.AI_NUMERICHOST if numeric else 0
     try:
-        found = socket.getaddrinfo(node, None, socket.AF_INET, socket.SOCK_DGRAM, 0, flags)
+        # a name server may take its time
+        found = out_of_turn(lambda: socket.getaddrinfo(node, None, socket.AF_INET, socket.SOCK_DGRAM, 0, flags))
     except (OSError, UnicodeError) as error:
         raise fabric_error(Errno.FI_ENODATA, f"{node!r} cannot be resolved: {error}") from None
     return str(found[0][4][0])

@@ -20,7 +20,19 @@ from amoeba.provider.queues import Queues
 from amoeba.provider.transfers import Transfers, Vectors
 from amoeba.provider.triggers import Triggers
 
-__all__ = ["start", "status"]
+__all__ = ["is_mistake", "start", "status"]
+
+_MISTAKES = {
+    Errno.FI_EOPBADSTATE,
+    Errno.FI_EINVAL,
+    Errno.FI_EBADFLAGS,
+    Errno.FI_EBADF,
+    Errno.FI_EBUSY,
+    Errno.FI_ENOSPC,
+    Errno.FI_EADDRINUSE,
+}
+_ASKING = ("provider_getinfo", "fid_control", "ep_getopt", "ep_setopt")
+"""Functions by which programs find out what there is."""
 
 
 def status(error: BaseException) -> int:
@@ -38,9 +50,15 @@ def status(error: BaseException) -> int:
     return -int(Errno.FI_EINVAL if isinstance(error, ValueError | TypeError | OverflowError) else Errno.FI_EOTHER)
 
 
+def is_mistake(function: str, error: BaseException) -> bool:
+    """Return whether a refusal points to a mistake in the program, or to a NIC that is too small for it."""
+    return isinstance(error, FabricError) and error.fi_errno in _MISTAKES and function not in _ASKING
+
+
 def start(binding: Binding) -> None:
     """Define the library's functions."""
     ffi, lib = binding.ffi, binding.lib
+    binding.teller.is_mistake = is_mistake
     memory, process = Memory(ffi), Process()
     fids, infos = Fids(ffi, lib), Infos(ffi, lib, memory)
     triggers = Triggers(ffi, memory, fids)

@@ -6,7 +6,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
-from amoeba.embed import Memory
+from amoeba.embed import Memory, out_of_turn
 from amoeba.fabric.attributes import version
 from amoeba.fabric.constants import EqFlags, WaitObj
 from amoeba.fabric.queues.completion import CompletionQueue
@@ -168,7 +168,8 @@ class Queues:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened with FI_WAIT_NONE")
 
         def now() -> int | None:
-            self._process.nic.step()
+            if not self._process.automatic:  # else the progress thread alone runs the NIC
+                self._process.nic.step()
             return self._event(fid, event, buf, size, flags)
 
         found = self._process.wait(now, timeout, rest=lambda left: self._rest(fid, left))
@@ -275,7 +276,7 @@ class Queues:
     def cntr_wait(self, cntr: int, threshold: int, timeout: int) -> int:
         counter = self._fids.thing(cntr, FidClass.CNTR)
         if self._process.automatic:
-            counter.wait(threshold, seconds(timeout))
+            out_of_turn(lambda: counter.wait(threshold, seconds(timeout)))
             return 0
         errors = counter.readerr()
 
@@ -306,7 +307,7 @@ class Queues:
             return None if self._process.fabric.trywait(waits) else 0
 
         if self._process.automatic:
-            waits.wait(seconds(timeout))
+            out_of_turn(lambda: waits.wait(seconds(timeout)))
             return 0
         return -int(Errno.FI_ETIMEDOUT) if self._process.wait(now, timeout) is None else 0
 

@@ -62,6 +62,11 @@ class RemoteKey(UcpObject, ucp_rkey_h):
         """The key that a peer has packed. Raises INVALID_PARAM for what is none."""
         return cls(endpoint, checked_key_buffer(data))
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What the key is of, by numbers that can be ordered: whose memory, and which."""
+        return self._uid, self.key
+
     def view(self, address: int) -> memoryview:
         """The memory from an address on to its end, if it is in this process: read-only without the right to write.
 
