@@ -264,7 +264,7 @@ static void test_a3_a_forced_close_cancels_operations_and_flushes(void) {
     while (!*(volatile char *)memory)
         ucp_worker_progress(worker);
     ucp_rkey_destroy(key);
-    OK(UCS_PTR_STATUS(ucp_ep_close_nbx(mine, &force)));
+    TRUE(ucp_ep_close_nbx(mine, &force) == NULL);
     for (int index = 3; index < 6; index++)
         IS(ucp_request_check_status(requests[index]), UCS_ERR_CANCELED);
     memset(source, 0xEE, sizeof source);
