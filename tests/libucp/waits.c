@@ -240,10 +240,48 @@ static void test_what_is_told(void) {
     close_all();
 }
 
+static char source[sizeof memory];
+
+static void test_a3_a_forced_close_cancels_operations_and_flushes(void) {
+    ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                               .err_mode = UCP_ERR_HANDLING_MODE_PEER };
+    ucp_request_param_t force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE };
+    void *packed, *requests[6];
+    size_t size;
+    ucp_ep_h mine;
+    ucp_rkey_h key;
+    open_all();
+    params.address = address;
+    OK(ucp_ep_create(worker, &params, &mine));
+    OK(ucp_rkey_pack(context, memh, &packed, &size));
+    OK(ucp_ep_rkey_unpack(mine, packed, &key));
+    ucp_rkey_buffer_release(packed);
+    memset(source, 0x11, sizeof source);
+    for (int index = 0; index < 4; index++)
+        requests[index] = ucp_put_nbx(mine, source, sizeof source, there, key, &plain);
+    requests[4] = ucp_ep_flush_nbx(mine, &plain);
+    requests[5] = ucp_worker_flush_nbx(worker, &plain);
+    while (!*(volatile char *)memory)
+        ucp_worker_progress(worker);
+    ucp_rkey_destroy(key);
+    TRUE(ucp_ep_close_nbx(mine, &force) == NULL);
+    for (int index = 3; index < 6; index++)
+        IS(ucp_request_check_status(requests[index]), UCS_ERR_CANCELED);
+    memset(source, 0xEE, sizeof source);
+    for (int index = 0; index < 6; index++) {
+        TRUE(ucp_request_check_status(requests[index]) != UCS_INPROGRESS);
+        ucp_request_free(requests[index]);
+    }
+    for (int turn = 0; turn < 300; turn++)
+        ucp_worker_progress(worker);
+    TRUE(!memchr(memory, 0xEE, sizeof memory));
+    close_all();
+}
+
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         T(descriptors_tell), T(a_thread_that_waits_holds_up_nobody), T(memory_is_watched), T(threads_take_turns),
-        T(listeners), T(what_is_told),
+        T(listeners), T(what_is_told), T(a3_a_forced_close_cancels_operations_and_flushes),
     };
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
 }

@@ -5,6 +5,7 @@ import pickle
 import amoeba.ucx as ucxx
 import numpy as np
 import pytest
+from amoeba.ucp.status import UcsStatus
 from ucx_parties import PATIENCE, pattern, run_program
 
 OPS = ("add", "and", "or", "xor", "swap")
@@ -182,6 +183,42 @@ def test_a_flush_tells_of_puts_that_failed(parties):
     with pytest.raises(ucxx.UCXRejectedError):
         parties.ab.flush().result(PATIENCE)
     parties.ab.flush().result(PATIENCE)
+
+
+@pytest.mark.parametrize("kind", ["put", "get", "fetch_add", "put_batch", "get_batch"])
+@pytest.mark.parametrize("end", ["force", "abort", "attempts"])
+def test_a3_a_forced_close_cancels_operations_and_the_flushes_behind_them(parties, kind, end):
+    size = 1 << 19
+    memory = np.zeros(size, np.uint8)
+    handle = parties.contexts[1].map(memory)
+    remote = parties.ab.unpack_rkey(handle.pack())
+    local = np.full(size, 7, np.uint8)
+    offsets, rows = 64 * np.arange(4096), local[: 64 * 4096].reshape(-1, 64)
+    if kind == "put":
+        requests = [remote.put(local)]
+    elif kind == "get":
+        requests = [remote.get(local)]
+    elif kind == "fetch_add":
+        requests = [remote.atomic("add", 1, 0, reply=local[8 * at : 8 * at + 8]) for at in range(2000)]
+    elif kind == "put_batch":
+        requests = [remote.put_batch(rows, offsets)]
+    else:
+        requests = [remote.get_batch(rows, offsets)]
+    flushes = [parties.ab.flush(), parties.a.flush()]
+    if end == "force":
+        parties.ab.close(force=True)
+    elif end == "abort":
+        parties.ab.abort()
+    else:
+        parties.ab.close_blocking(period=0, max_attempts=1)
+    assert {each.status for each in (requests[-1], *flushes)} == {UcsStatus.UCS_ERR_CANCELED}
+    assert all(each.completed for each in requests)
+    local[:] = 0xEE
+    for _ in range(300):
+        parties.a.progress()
+        parties.b.progress()
+    assert not (memory == 0xEE).any()
+    assert (local == 0xEE).all()
 
 
 def test_a_fence_keeps_what_follows_behind(parties):

@@ -170,6 +170,8 @@ class _Stretch:
     """Number of the request from which on ``rows`` counts."""
     rows: "slice | npt.NDArray[Any]"
     """Which requests they are."""
+    position: int
+    """Where the block of descriptors began that they were posted in, counted from the first one posted."""
     failed: int = 0
 
 
@@ -251,7 +253,7 @@ class Batches:
         for peer, begin, end, last in zip(peers, begins, ends, lasts, strict=True):
             rows = slice(begin, end) if order is None else order[begin:end]
             token = places[begin]
-            self._stretches[token] = _Stretch(batch, peer, places[begin:end], first + last, first, rows)
+            self._stretches[token] = _Stretch(batch, peer, places[begin:end], first + last, first, rows, rings._tail)
             contexts.append(token + (first << _NUMBER_SHIFT))
             sizes.append(end - begin)
             rings._to_peer[peer] += 1
@@ -329,15 +331,18 @@ class Batches:
         self._end(batch)
         return batch
 
-    def owes(self, context: int) -> bool:
-        """Whether the request with this context is under way."""
-        token, number = token_of(context), (context >> _NUMBER_SHIFT) - 1
-        stretch = self._stretches.get(token)
-        return (
-            stretch is not None
-            and number not in stretch.batch.failures
-            and number - stretch.first in _indices(stretch.rows)
-        )
+    def outstanding(self) -> list[tuple[int, Request]]:
+        """Return the batches that have requests under way, by where these were posted: one several times."""
+        return [(stretch.position, stretch.batch) for stretch in self._stretches.values()]
+
+    def owed(self) -> list[tuple[int, int]]:
+        """Return where each request under way was posted, and the context of its descriptor; a stretch's in order."""
+        return [
+            (stretch.position, token + (stretch.first + row + 1 << _NUMBER_SHIFT))
+            for token, stretch in self._stretches.items()
+            for row in _indices(stretch.rows)
+            if stretch.first + row not in stretch.batch.failures
+        ]
 
     def _count(self, batch: Batch, status: int, times: int) -> None:
         """Count requests that have ended so; the NIC has counted those of rings that nobody shares."""
@@ -361,8 +366,8 @@ class Batches:
         self.live.clear()
 
 
-def _indices(rows: "slice | npt.NDArray[Any]") -> "range | npt.NDArray[Any]":
-    return range(rows.start, rows.stop) if isinstance(rows, slice) else rows
+def _indices(rows: "slice | npt.NDArray[Any]") -> Iterable[int]:
+    return range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
 
 
 def _report(batch: Batch, stretch: _Stretch) -> None:

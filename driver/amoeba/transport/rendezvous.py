@@ -345,6 +345,13 @@ class LongReceives:
         self._waiting.append(_Fetch(record, sender, segments, done))
         self._start()
 
+    def withdraw(self, token: int) -> None:
+        """Do not begin to read the message with this token: ``done`` is called with LOCAL_PDC_FAILED."""
+        withdrawn = [fetch for fetch in self._waiting if fetch.record.token == token]
+        self._waiting = [fetch for fetch in self._waiting if fetch.record.token != token]
+        for fetch in withdrawn:
+            fetch.done(_PDC_FAILED)
+
     def tell(self, token: int, over: Callable[[], None]) -> bool:
         """Call this behind ``done`` of the message with this token; False if none such is being read."""
         if token not in self._ends:

@@ -10,6 +10,7 @@ that stand together without a call between them; what takes calls is left to ``u
 """
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags
@@ -57,6 +58,9 @@ _BOUNCE_SIZE = 2 * INJECT_SIZE
 """Operands and compare values."""
 
 
+_position = itemgetter(0)
+
+
 class ContextRings(TransmitRings):
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
@@ -94,6 +98,9 @@ class ContextRings(TransmitRings):
         self._told = 0
         """``_head`` as the NIC knows it."""
         self._pending: list[Request | None] = [None] * entries
+        self._positions = [0] * entries
+        """Where the descriptor of each of them is, counted from the first one posted: in that order they are told.
+        Later ones may lie in its place of the ring by then, if their peers answer sooner."""
         self._free = list(range(entries))
         self._to_peer = [0] * (nic.parameters.peers + 1)
         """Requests under way by entry of the peer table; behind them, those to no peer."""
@@ -121,14 +128,15 @@ class ContextRings(TransmitRings):
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
     def requests_to(self, number: int) -> list[Request]:
-        newest_first: dict[int, Request] = {}
-        for position in range(self._tail - 1, max(self._tail - self.entries, 0) - 1, -1):
-            token = _DESCRIPTOR.unpack_from(self._transmit, (position & self._mask) * _DESCRIPTOR_SIZE)[-1]
-            request = self._pending[token] if token < self.entries else None
-            if request is not None:
-                newest_first.setdefault(token, request)
-        every = [*self._backlog, *reversed(newest_first.values())]
+        posted = [(self._positions[token], request) for token, request in self._outstanding()]
+        posted += self.batches.outstanding()
+        posted.sort(key=_position)
+        every = dict.fromkeys([*self._backlog, *(request for _, request in posted)])
         return [request for request in every if request.dest_addr == number]
+
+    def _outstanding(self) -> list[tuple[int, Request]]:
+        """Return the requests under way with their tokens; those of batches are not among them."""
+        return [(token, request) for token, request in enumerate(self._pending) if request is not None]
 
     def check_space(self, descriptors: int = 1) -> None:
         if len(self._free) < descriptors:
@@ -187,6 +195,7 @@ class ContextRings(TransmitRings):
             compare,
             token,
         )
+        self._positions[token] = self._tail
         # nothing comes between from here ...
         request.peer = peer
         self._pending[token] = request
@@ -216,6 +225,7 @@ class ContextRings(TransmitRings):
             tail += 1
         number = self.counters[request.kind] if request.counted else 0
         self._write(tail, token, peer, op, datatype, pieces[-1], _COMPLETION_FLAG, number)
+        self._positions[token] = tail
         # nothing comes between from here ...
         request.peer = peer
         request.places = places
@@ -394,24 +404,15 @@ class ContextRings(TransmitRings):
         return uninterrupted(self._complete_lost)
 
     def _complete_lost(self) -> bool:
-        owed: list[tuple[int, int]] = []
-        seen: set[int] = set()
-        # newest first: what an older descriptor with the same context asked for has ended
-        for position in range(self._tail - 1, max(self._tail - self.entries, 0) - 1, -1):
-            context = _DESCRIPTOR.unpack_from(self._transmit, (position & self._mask) * _DESCRIPTOR_SIZE)[-1]
-            if context not in seen and self._owes(context):
-                owed.append((context, position & _INDEX_MASK))
-            seen.add(context)
-        for place, (context, descriptor) in enumerate(reversed(owed), self._head):
+        owed = [(self._positions[token], token) for token, _ in self._outstanding()]
+        owed += self.batches.owed()
+        owed.sort(key=_position)
+        for place, (position, context) in enumerate(owed, self._head):
             offset = (place & self._mask) * _COMPLETION_SIZE
             flags = 0 if place & self.entries else _PHASE
+            descriptor = position & _INDEX_MASK
             _WHOLE_COMPLETION.pack_into(self._completion, offset, context, descriptor, _NIC_RESET, flags)
         return bool(owed)
-
-    def _owes(self, context: int) -> bool:
-        if is_batched(context):
-            return self.batches.owes(context)
-        return context < self.entries and self._pending[context] is not None
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""

@@ -153,6 +153,8 @@ class ActiveMessages(AmSends):
         super().__init__(worker, wireup)
         self._alignment = alignment
         self._handlers: dict[int, Handler] = {}
+        self._reading: dict[AmReceive, AmDescriptor] = {}
+        """What is being read from its sender, or will be."""
         self._kept: dict[int, tuple[Any, Chunk | None]] = {}
         """What handlers were given that can be kept, by its id, and where it lies in the inbox."""
         self._incoming: Counter[int] = Counter()
@@ -491,10 +493,14 @@ class ActiveMessages(AmSends):
             left -= size
         grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
         dma.grant_all(grants, self._worker.main.number)
+        self._reading[request] = descriptor
 
         def done(code: int) -> None:
             dma.revoke_all(grants, self._worker.main.number)
-            status = _OK if code == _DONE else status_of_completion(code)
+            del self._reading[request]
+            status = _OK
+            if code != _DONE:
+                status = _CANCELED if descriptor._endpoint.ended else status_of_completion(code)
             if status is _OK and bounce is not None and request.code is _IN_PROGRESS:
                 status = layout.write(0, bounce)
             request.end(status)
@@ -508,6 +514,10 @@ class ActiveMessages(AmSends):
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
         """What its other end has not read ends with this status; what has come in part is dropped."""
         self._forget_incoming(endpoint)
+        if status is _CANCELED:
+            for descriptor in list(self._reading.values()):
+                if descriptor._endpoint is endpoint:
+                    self._worker.long_receives.withdraw(descriptor._record.token)
         super().endpoint_ended(endpoint, status)
 
     def cancel_all(self) -> None:

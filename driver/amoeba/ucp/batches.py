@@ -18,8 +18,8 @@ from amoeba.transport.requests import NEVER, Kind
 from amoeba.ucp.atomic_operations import CSWAP, OPS, SWAP
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.remote_key import RemoteKey
-from amoeba.ucp.requests import Request
-from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, wrong_type
+from amoeba.ucp.requests import CountingRequest, Request, status_on
+from amoeba.ucp.status import UcsStatus, invalid_param, wrong_type
 
 __all__ = ["atomic_batch", "get_batch", "put_batch"]
 
@@ -32,15 +32,16 @@ _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
 Array = npt.NDArray[Any]
 
 
-class _BatchRequest(Request):
+class _BatchRequest(CountingRequest):
     """All operations of a batch: over when the last part is."""
 
-    __slots__ = ("failure", "left")
+    __slots__ = ("_endpoint", "failure", "left")
 
     what = "batch"
 
     def __init__(self, lane: Lane, kind: int, length: int) -> None:
         super().__init__(lane.worker, lane, kind, length)
+        self._endpoint = lane.endpoint
         self.failure = _OK
         """The first error."""
         self.left = 0
@@ -57,6 +58,11 @@ class _BatchRequest(Request):
     def abandoned(self, status: UcsStatus) -> None:
         """A part will not be posted."""
         self.part_over(status)
+
+    def canceled(self, endpoint: Any) -> None:
+        """It is over if this is its endpoint."""
+        if endpoint is self._endpoint:
+            self.complete(UcsStatus.UCS_ERR_CANCELED)
 
 
 def put_batch(rkey: RemoteKey, values: Array, addresses: Array) -> Request:
@@ -147,6 +153,7 @@ def _post(
     if not count or not size:
         request.complete(_OK)
         return request
+    request.follow()
     inline = source is not None and size <= INLINE_SIZE
     local = _numbers(source, size) if inline and source is not None else _starts(source, size)
     compared = 0 if compare is None else _numbers(compare, size)
@@ -183,7 +190,7 @@ def _submit(
 
     def over(status: int) -> None:
         lane.done += 1
-        request.part_over(_OK if status == _DONE else status_of_completion(status))
+        request.part_over(_OK if status == _DONE else status_on(lane, status))
 
     def post() -> None:
         entry = lane.entry()

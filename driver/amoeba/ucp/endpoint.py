@@ -79,8 +79,8 @@ class Endpoint(UcpObject, ucp_ep_h):
         """The other end is there, and says so."""
         self._left = False
         """The other end is closed."""
-        self._over = False
-        """So is this one, and it has told everybody."""
+        self.ended = False
+        """So is this one, and nothing of it is waited for."""
         self.on_close: Callable[[Endpoint], object] = lambda endpoint: None
         """Told of its end."""
         super().__init__(worker)
@@ -188,13 +188,13 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     def fail(self, status: UcsStatus) -> None:
         """It cannot be used any more. Its requests and the application are told by the next progress, once."""
-        if self.failure is None and not self._over:
+        if self.failure is None and not self.ended:
             self.failure = status
             self.worker.soon.append(self._tell_failure)
 
     def _tell_failure(self) -> None:
         status = self.failure
-        if self._over or status is None:
+        if self.ended or status is None:
             return
         worker = self.worker
         for lane in self.lanes:
@@ -225,6 +225,8 @@ class Endpoint(UcpObject, ucp_ep_h):
 
         def over() -> bool:
             nonlocal said
+            if self.ended:  # it was cut short
+                return True
             if not self.idle:
                 return False
             if self.failure is None and not said:
@@ -245,8 +247,12 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     def cut_short(self) -> None:
         """It is being closed, and its worker does not wait for that: what is under way ends with CANCELED."""
-        if not self._over:
-            self._release()
+        if not self.ended:
+            request = self.worker.closing.get(self)
+            calls: list[Callable[[], object]] = [self._release]
+            if request is not None:
+                calls.append(functools.partial(request.complete, _CANCELED))
+            call_all(calls)
 
     def _release(self) -> None:
         """Close it now: what is under way ends with CANCELED, and then the NIC touches nothing of it any more.
@@ -254,17 +260,21 @@ class Endpoint(UcpObject, ucp_ep_h):
         Of a worker that is being destroyed the NIC goes on with what it has: that waits for it.
         """
         worker = self.worker
-        busy = [lane for lane in self.lanes if not lane.idle]
-        requests = [request for lane in busy for request in worker.requests_to(lane.number)]
+        self.ended = True
+        # messages that are read from the peer, or that the peer has not read, are not counted by a lane
+        busy = [lane for lane in self.lanes if not lane.idle or worker.peers.busy(lane.number)]
+        engine = [request for lane in busy for request in worker.requests_to(lane.number)]
+        requests = dict.fromkeys(each.context for each in engine if isinstance(each.context, Request))
         if not worker.ending:
             for lane in busy:
-                self._give_up(lane)
+                if lane.number in worker.peers:
+                    worker.peers.fail(lane.number)
             worker.settle([lane.number for lane in busy])
         if self.failure is None and (worker.ending or all(lane.kind is not LaneKind.MESSAGES for lane in busy)):
             self.say_gone()
-        calls: list[Callable[[], object]] = [self._end]
-        calls += [functools.partial(each.complete, _CANCELED) for each in requests if isinstance(each, Request)]
+        calls: list[Callable[[], object]] = [functools.partial(each.complete, _CANCELED) for each in requests]
         calls += [functools.partial(lane.abandon, _CANCELED) for lane in busy]
+        calls.append(self._end)  # flushes end behind what they wait for
         calls += [functools.partial(worker.close_lane, lane) for lane in self.lanes]
         first = len(worker.soon)
         call_all([*calls, lambda: self._tell_now(first)])
@@ -283,7 +293,7 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     def _end(self) -> None:
         """It is closed, and found by nobody any more."""
-        self._over = True
+        self.ended = True
         self.worker.closing.pop(self, None)
         self.on_close(self)
         if self.link is not None:

@@ -1,7 +1,8 @@
 """Flushes: they end when all memory operations before them have been done at their targets.
 
 A completion is a delivery, and completions of a lane come in the order of its operations, so a flush counts: nothing
-is sent. It tells the first error of operations of which there was no request.
+is sent. It tells the first error of operations of which there was no request. If operations that it waits for are
+cancelled, because their endpoint is closed by force, it says so.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import Any
 
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.request_params import ReadParam
-from amoeba.ucp.requests import Request
+from amoeba.ucp.requests import CountingRequest, Request
 from amoeba.ucp.status import UcsStatus, ucs_error
 from amoeba.ucp.worker_base import WorkerBase, WorkerLane
 
@@ -18,10 +19,10 @@ __all__ = ["flush"]
 _OK = UcsStatus.UCS_OK
 
 
-class Flush(Request):
+class Flush(CountingRequest):
     """What a flush returns while something is under way."""
 
-    __slots__ = ("_lanes", "_pending")
+    __slots__ = ("_lanes", "_pending", "_status")
 
     what = "flush"
 
@@ -31,6 +32,8 @@ class Flush(Request):
         self._lanes = lanes
         """Those whose errors it tells."""
         self._pending = [(lane, lane.posted) for lane in lanes if lane.done != lane.posted]
+        self._status = _OK
+        """CANCELED if operations before it have been cancelled."""
 
     def look(self) -> bool:
         """Whether it is over, with what has to be done then."""
@@ -43,16 +46,17 @@ class Flush(Request):
                 if lane.error is None:
                     lane.error = lane.endpoint.failure
                 pending.pop()
-            self.worker.followers.remove(self)
-            self.complete(_outcome(self._lanes))
+            told = _outcome(self._lanes)
+            self.complete(told if self._status is _OK else self._status)
         return True
 
-    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
-        """Nothing: all that was posted on its lanes ends, and is counted."""
-
-    def cancel_all(self) -> None:
-        """The worker is being destroyed."""
-        self.complete(UcsStatus.UCS_ERR_CANCELED)
+    def canceled(self, endpoint: Any) -> None:
+        """Wait for the other endpoints alone."""
+        its = [lane for lane, mark in self._pending if lane.endpoint is endpoint and lane.done < mark]
+        if its:
+            self._status = UcsStatus.UCS_ERR_CANCELED
+            self._pending = [(lane, mark) for lane, mark in self._pending if lane not in its]
+            self.look()
 
 
 def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadParam) -> Request | None:
@@ -61,7 +65,8 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
     Raises the first error of operations without a request if that is known now, and NO_RESOURCE if it has to be over
     at once and is not.
     """
-    for_memory = [lane for lane in lanes if lane.for_memory]
+    # the NIC has done with an endpoint that has ended; the ends of its operations may still have to be counted
+    for_memory = [lane for lane in lanes if lane.for_memory and not lane.endpoint.ended]
     if all(lane.done == lane.posted for lane in for_memory):
         if not read.immediate:
             request = Flush(worker, for_memory, read)
@@ -76,7 +81,7 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
     request = Flush(worker, for_memory, read)
     worker.rings.announce()
     worker.waiters.append(request.look)
-    worker.followers.append(request)
+    request.follow()
     return request
 
 

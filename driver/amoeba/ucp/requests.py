@@ -11,17 +11,18 @@ from amoeba.ucp.lanes import Lane
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error, wrong_type
 from amoeba.ucp.worker_base import RequestMemory, WorkerBase
 
-__all__ = ["Quiet", "Request", "request_of"]
+__all__ = ["CountingRequest", "Quiet", "Request", "request_of", "status_on"]
 
 _DONE = int(ReturnCode.OK)
 _GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
 _OWN = int(Kind.OWN)
 _OK = UcsStatus.UCS_OK
+_CANCELED = UcsStatus.UCS_ERR_CANCELED
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 
 
-def _status(lane: Lane, code: int) -> UcsStatus:
-    """Of an operation that has not succeeded: why the endpoint has failed, if that is the cause."""
+def status_on(lane: Lane, code: int) -> UcsStatus:
+    """Return the status of an operation that has not succeeded: the endpoint's failure, if that is the cause."""
     failure = lane.endpoint.failure
     return failure if failure is not None and code == _GIVEN_UP else status_of_completion(code)
 
@@ -48,7 +49,7 @@ class Quiet(engine.Request):
         lane = self.lane
         lane.done += 1
         if self.status != _DONE:
-            lane.failed(_status(lane, self.status))
+            lane.failed(status_on(lane, self.status))
 
     def abandoned(self, status: UcsStatus) -> None:
         """It will not be posted."""
@@ -101,14 +102,14 @@ class Request(engine.Request):
         lane = self.lane
         assert lane is not None
         lane.done += 1
-        self.complete(_OK if self.status == _DONE else _status(lane, self.status))
+        self.complete(_OK if self.status == _DONE else status_on(lane, self.status))
 
     def abandoned(self, status: UcsStatus) -> None:
         """It will not be posted."""
         self.complete(status)
 
     def complete(self, status: UcsStatus) -> None:
-        """It has ended; nothing if it has ended before (a forced close does not wait for the NIC)."""
+        """It has ended; nothing if it has ended before (a forced close ends it before its completion is read)."""
         if self.code is not _IN_PROGRESS:
             return
         self.code = status
@@ -192,6 +193,40 @@ class Request(engine.Request):
     @property
     def done(self) -> bool:
         return self.code is not _IN_PROGRESS
+
+
+class CountingRequest(Request):
+    """A request for several operations, whose ends it counts. It ends at once if they are cancelled.
+
+    The NIC does not know such a request, so its worker keeps it from :meth:`follow` until its end.
+    """
+
+    __slots__ = ()
+
+    def follow(self) -> None:
+        """Hear of endpoints that end, and of the worker's end."""
+        self.worker.followers[self] = None
+
+    def complete(self, status: UcsStatus) -> None:
+        """It has ended; nothing if it has ended before."""
+        self.worker.followers.pop(self, None)
+        super().complete(status)
+
+    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
+        """Nothing if an endpoint has failed: the NIC ends its operations, and they are counted.
+
+        If it was closed (CANCELED), they are not waited for: see :meth:`canceled`.
+        """
+        if status is _CANCELED:
+            self.canceled(endpoint)
+
+    def canceled(self, endpoint: Any) -> None:
+        """The operations of this endpoint that have not been counted are cancelled."""
+        raise NotImplementedError
+
+    def cancel_all(self) -> None:
+        """The worker is being destroyed."""
+        self.complete(_CANCELED)
 
 
 def request_of(handle: Any) -> Request:

@@ -5,7 +5,6 @@ active messages, another one, so that neither kind of message holds up the other
 :meth:`Worker.progress`, callbacks included.
 """
 
-import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -86,10 +85,10 @@ class Worker(WorkerBase):
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
         self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
-        self.followers += [self.streams, self.active_messages]
+        self.followers |= {self.streams: None, self.active_messages: None}
         if context.features & _TAGGED:
             self.tags = Tags(self)
-            self.followers.append(self.tags)
+            self.followers[self.tags] = None
         if context.features & ucp_feature.UCP_FEATURE_WAKEUP:
             try:
                 self.wakeup = Wakeup(self, params)
@@ -341,8 +340,7 @@ class Worker(WorkerBase):
             raise invalid_param("a worker cannot be destroyed inside a callback of its progress")
         self.ending = self.progressing = True
         calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
-        for endpoint, request in list(self.closing.items()):
-            calls += [endpoint.cut_short, functools.partial(request.complete, _CANCELED)]
+        calls += [endpoint.cut_short for endpoint in list(self.closing)]
         calls += [follower.cancel_all for follower in self.followers]
         call_all([*calls, self._run_soon, super().close])
 

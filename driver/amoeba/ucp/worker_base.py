@@ -33,6 +33,8 @@ class FailingEndpoint(Protocol):
 
     failure: UcsStatus | None
     """Why it cannot be used any more."""
+    ended: bool
+    """It is closed, and nothing of it is waited for."""
 
     def fail(self, status: UcsStatus) -> None:
         """It cannot be used any more."""
@@ -173,7 +175,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Those that hold something; None, so that looking costs nothing, where there are none."""
         self.progressing = False
         """Inside :meth:`progress`, and so inside callbacks."""
-        self.followers: list[Follower] = []
+        self.followers: dict[Follower, None] = {}
         """Told of ends, in this order."""
         self.ending = False
         """It is being destroyed."""
@@ -203,9 +205,12 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Wait until the NIC has ended everything on lanes with these numbers, which it was told to give up."""
         peers = self.peers
         watched = [number for number in numbers if number in peers]
-        if watched:
+        left = -1
+        while watched and self.rings.under_way != left:  # a full ring may take longer than one wait
+            left = self.rings.under_way
             deadline = time.monotonic() + DRAIN_TIME
-            self.rings.wait_until(lambda: not any(map(peers.busy, watched)), deadline, DRAIN_ROUNDS)
+            if self.rings.wait_until(lambda: not any(map(peers.busy, watched)), deadline, DRAIN_ROUNDS):
+                break
 
     # Lanes
 
