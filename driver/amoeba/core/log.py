@@ -16,7 +16,7 @@ import sys
 __all__ = ["PARTS", "ROOT", "configure", "logger"]
 
 ROOT = "amoeba"
-PARTS = ("calls", "nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport")
+PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport", "calls")
 """Those that tell something."""
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _FORMAT = "%(asctime)s %(name)s %(levelname)s: %(message)s"
