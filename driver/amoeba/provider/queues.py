@@ -277,7 +277,7 @@ class Queues:
         if self._process.automatic:
             counter.wait(threshold, seconds(timeout))
             return 0
-        errors = counter.readerr()
+        errors = counter.expected_errors
 
         def now() -> int | None:
             if counter.read() >= threshold:
