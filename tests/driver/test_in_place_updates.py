@@ -237,6 +237,16 @@ def test_what_is_set_elsewhere_or_changed_again_is_written(on_model, monkeypatch
     assert opcodes == ["READ", "WRITE"] * 3 + ["READ", "ATOMIC", "WRITE", "READ", "WRITE"]
 
 
+def test_an_update_is_by_what_the_operand_was(on_model):
+    remote, expected = array_of(on_model)
+    row, operand = remote[:3], np.array([1, 2, 3], np.uint64)
+    row += operand
+    operand[:] = 99
+    remote[:3] = row
+    expected[:3] += np.array([1, 2, 3], np.uint64)
+    on_model.check()
+
+
 def test_values_are_read_only_so_that_no_update_is_lost(on_model):
     remote, expected = array_of(on_model, (4, 8))
     for statement in ("a[0][1] += 1", "a[0][1:3] += 1", "a[0][1] = 5", "a[0, 0][...] = 1"):

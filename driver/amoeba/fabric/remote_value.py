@@ -117,7 +117,8 @@ class RemoteValue(InPlaceOperators, np.ndarray[Any, Any]):
     def _in_place(self, function: np.ufunc, sign: str, operand: Any) -> Any:
         if self.flags.writeable:  # what NumPy made of a value, as astype() does
             return function(self, operand, out=self).view(RemoteValue)
-        update = None if self._place is None else Update(self._place, function, sign, operand)
+        kept = operand.copy() if isinstance(operand, np.ndarray) else operand
+        update = None if self._place is None else Update(self._place, function, sign, kept)
         return RemoteValue.of(function(self, operand), update=update)
 
     def __setitem__(self, key: Any, values: Any) -> None:
