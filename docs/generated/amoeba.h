@@ -125,7 +125,7 @@
 #define AMOEBA_KEYS_DOMAIN 0x028 /* RW: Protection domain (8 bits). */
 #define AMOEBA_KEYS_FLAGS 0x02c /* RW: Rights and addressing: KeyFlags. */
 #define AMOEBA_KEYS_READ_COUNTER 0x034 /* RW: Event counter of requests that fetch something (8 bits); 0: none. */
-#define AMOEBA_KEYS_WRITE_COUNTER 0x038 /* RW: The same of writes and base atomics. */
+#define AMOEBA_KEYS_WRITE_COUNTER 0x038 /* RW: The same of requests that may change memory. */
 #define AMOEBA_KEYS_STORE 0x030 /* W: Store the other values into the slot written here. */
 
 /* The peer table, written one entry at a time; each entry is one packet delivery context. */

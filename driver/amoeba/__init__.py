@@ -110,6 +110,7 @@ from amoeba.fabric.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, Eve
 from amoeba.fabric.queues.poll_set import PollSet
 from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.fabric.remote_array import RemoteArray
+from amoeba.fabric.remote_value import RemoteValue
 from amoeba.fabric.team import Team, Window, run_team
 from amoeba.fabric.triggered.triggered import TriggeredContext
 from amoeba.nic.address import EndpointAddress
@@ -208,6 +209,7 @@ __all__ = [
     "QueryFlags",
     "ReceiveContext",
     "RemoteArray",
+    "RemoteValue",
     "Rendezvous",
     "ResourceError",
     "ResourceMgmt",

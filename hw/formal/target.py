@@ -398,22 +398,29 @@ class CountOrdersSpec(wiring.Component):
         connect_ports(m, self, dut)
         m.submodules.environment = StreamRules(self.advances, Assume)
         m.submodules.contract = StreamRules(self.orders, Assert)
-        first, second = self.advances.p.counters[0], self.advances.p.counters[1]
+        first, second, third = self.advances.p.counters
         given = Signal(2)
         """Orders given of the answer at hand."""
         gives, ends = self.orders.valid & self.orders.ready, self.advances.valid & self.advances.ready
         m.d.sync += given.eq(Mux(ends, 0, given + gives))
-        number = Mux((given == 0) & (first != 0), first, second)
+        number, total = Signal(8), Signal(2)
+        m.d.comb += total.eq((first != 0) + (second != 0) + (third != 0))
+        before = Const(0, 2)
+        for counter in (first, second, third):
+            with m.If((counter != 0) & (given == before)):
+                m.d.comb += number.eq(counter)
+            before = before + (counter != 0)
         m.d.comb += [
             Assert(~gives | ((self.orders.p.counter != 0) & (self.orders.p.counter == number))),
             Assert(~gives | (self.orders.p.error == self.advances.p.error)),
-            Assert(~ends | (given + gives == (first != 0) + (second != 0))),
+            Assert(~ends | (given + gives == total)),
             # Nobody waits for anything but the orders.
             Assert(~(self.advances.valid & self.orders.ready) | gives | ends),
             # For the induction: how the component knows, and that it is on an answer then.
-            Assert(given == registers["on_second"]),
-            Assert((given == 0) | (self.advances.valid & (first != 0) & (second != 0))),
-            Cover(ends & gives & (given == 1)),
+            Assert(given == (registers["given"][0] & (first != 0)) + (registers["given"][1] & (second != 0))),
+            Assert(registers["given"][0] | ~registers["given"][1]),
+            Assert((registers["given"] == 0) | (self.advances.valid & (given != 0) & (given < total))),
+            Cover(ends & gives & (given == 2)),
             Cover(ends & ~gives),
         ]
         return m

@@ -359,7 +359,7 @@ def _keys_block() -> RegisterBlock:
             _rw("domain", 0x28, "Protection domain (8 bits)."),
             _rw("flags", 0x2C, "Rights and addressing: KeyFlags."),
             _rw("read_counter", 0x34, "Event counter of requests that fetch something (8 bits); 0: none."),
-            _rw("write_counter", 0x38, "The same of writes and base atomics."),
+            _rw("write_counter", 0x38, "The same of requests that may change memory."),
             Register("store", 0x30, Access.W, "Store the other values into the slot written here."),
         ),
         "The key table, written one slot at a time; a key lies in one of the slots that key_slots() names.",

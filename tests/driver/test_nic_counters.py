@@ -253,6 +253,39 @@ def test_a_region_counts_what_is_done_by_its_key(counted, keep):
     assert other.values() == {REMOTE_WRITE: (3, 0), REMOTE_READ: (2, 0)}
 
 
+def test_d1_a_region_counts_fetching_and_comparing_atomics_as_writes(counted, keep):
+    """Also a compare that fails; the endpoint counts both as reads, and an atomic read is none."""
+    one, other = counted
+    domain, found = other.side.domain, np.zeros(1, np.uint64)
+    writes, reads, both = (keep(domain.cntr_open()) for _ in range(3))
+    region, second = (keep(domain.mr_reg(bytearray(16), ALL_ACCESS)) for _ in range(2))
+    region.bind(writes, REMOTE_WRITE)
+    region.bind(reads, REMOTE_READ)
+    second.bind(both, REMOTE_WRITE | REMOTE_READ)
+    endpoint, one_more = one.side.endpoint, np.uint64(1)
+    for number, (post, expected) in enumerate(
+        (
+            (lambda *to: endpoint.write(one_more, *to), (1, 0)),
+            (lambda *to: endpoint.atomic(one_more, *to, Op.FI_SUM), (2, 0)),
+            (lambda *to: endpoint.fetch_atomic(one_more, found, *to, Op.FI_SUM), (3, 1)),
+            (lambda *to: endpoint.compare_atomic(one_more, np.uint64(77), found, *to, Op.FI_CSWAP), (4, 2)),
+            (lambda *to: endpoint.fetch_atomic(one_more, found, *to, Op.FI_ATOMIC_READ), (4, 3)),
+            (lambda *to: endpoint.read(found, *to), (4, 4)),
+        ),
+        1,
+    ):
+        for target in (region, second):
+            post(one.side.peer, target.address, target.key)
+        for counter, value in ((writes, expected[0]), (reads, expected[1]), (both, number)):
+            counter.wait(value, timeout=30)
+        settle(one)
+        assert (writes.read(), reads.read(), both.read()) == (*expected, number)
+    assert other.values() == {REMOTE_WRITE: (4, 0), REMOTE_READ: (8, 0)}
+    endpoint.fetch_atomic(one_more, found, one.side.peer, region.address + 16, region.key, Op.FI_SUM)
+    assert one.side.failure().err == Errno.FI_EINVAL
+    assert (writes.readerr(), reads.readerr(), both.readerr()) == (1, 1, 0)
+
+
 @ON_MODEL
 def test_wrong_bindings_of_regions_are_refused(pair, fabric, keep):
     domain = pair[0].domain

@@ -294,6 +294,6 @@ def test_the_examples_in_the_documentation_run(on_model):
     expected = np.zeros((8, 8), np.uint64)
     expected[2:4, ::2] = 7
     expected[0] = 50
-    expected[[5, 3, 6], [2, 3, 6]] = 30, 1, 1
+    expected[[5, 3, 6, 7], [2, 3, 6, 7]] = 30, 1, 1, 1
     np.testing.assert_array_equal(on_model.memories[0].reshape(8, 8), expected)
     assert (names["row"].tolist(), names["before"].tolist(), names["found"].tolist()) == ([0] * 8, [0], [0])

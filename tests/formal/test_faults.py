@@ -284,12 +284,8 @@ FAULTS = {
     ),
     "a receiver that does not exist is one": (receivers, "Receivers", "(receiver.context < self._contexts)", "1"),
     "a receiver needs no slots": (receivers, "Receivers", " & (context.unexpected_base != 0)", ""),
-    "an answer's second counter is left out": (
-        count_orders,
-        "CountOrders",
-        "on_second | (first == 0) | (second == 0)",
-        "1",
-    ),
+    "an answer's second counter is left out": (count_orders, "CountOrders", "(is_first & is_second) | ", ""),
+    "an answer's third counter is left out": (count_orders, "CountOrders", " | (is_second & is_third)", ""),
     "receive descriptors take the room that a request has seen": (
         event_rooms,
         "EventRooms",

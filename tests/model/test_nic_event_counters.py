@@ -197,23 +197,37 @@ def test_counters_are_written_behind_what_they_count(pair: Pair, region: Buffer)
 
 
 @pytest.mark.parametrize(
-    ("opcode", "op", "reads"),
+    ("opcode", "op", "counts"),
     [
-        (DescriptorOpcode.WRITE, 0, False),
-        (DescriptorOpcode.READ, 0, True),
-        (DescriptorOpcode.ATOMIC, Op.FI_SUM, False),
-        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, True),
-        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, True),
-        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, True),
+        (DescriptorOpcode.WRITE, 0, (0, 1, 0, 1)),
+        (DescriptorOpcode.READ, 0, (1, 0, 1, 0)),
+        (DescriptorOpcode.ATOMIC, Op.FI_SUM, (0, 1, 0, 1)),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, (1, 0, 1, 1)),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_WRITE, (1, 0, 1, 1)),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, (1, 0, 1, 0)),
+        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, (1, 0, 1, 1)),
+        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP_NE, (1, 0, 1, 1)),
     ],
 )
 def test_requests_advance_the_counters_of_context_and_key_by_what_they_do(
-    pair: Pair, region: Buffer, opcode: DescriptorOpcode, op: int, reads: bool
+    pair: Pair, region: Buffer, opcode: DescriptorOpcode, op: int, counts: tuple[int, ...]
 ) -> None:
     result = pair.initiator.buffer(64)
     fields = write(region, opcode=opcode, op=op, datatype=Datatype.FI_UINT64, result=result.address)
     assert pair.local.execute(**fields)["status"] == OK
-    assert remote_counts(pair) == ([(1, 0), (0, 0)] * 2 if reads else [(0, 0), (1, 0)] * 2)
+    assert remote_counts(pair) == [(count, 0) for count in counts]
+
+
+def test_a_counter_of_both_kinds_of_a_key_s_requests_advances_once(pair: Pair) -> None:
+    pair.remote = pair.target.context()
+    region = pair.memory(64, read_counter=5, write_counter=5)
+    result = pair.initiator.buffer(64)
+    for count, opcode in enumerate(
+        (DescriptorOpcode.WRITE, DescriptorOpcode.READ, DescriptorOpcode.ATOMIC, DescriptorOpcode.FETCH_ATOMIC), 1
+    ):
+        fields = write(region, opcode=opcode, op=Op.FI_SUM, datatype=Datatype.FI_UINT64, result=result.address)
+        assert pair.local.execute(**fields)["status"] == OK
+        assert pair.target.event_counter(5) == (count, 0)
 
 
 def test_a_counter_that_context_and_key_share_advances_twice(pair: Pair) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 from support.messages import INLINE, Mailbox
@@ -54,6 +55,46 @@ def test_each_side_counts_requests_by_how_they_ended(pair: Pair, region: Buffer)
     pair.run(2)
     assert pair.initiator.event_counter(OWN) == (2, 3)
     assert remote_counts(pair) == [(1, 0), (1, 2), (1, 0), (1, 1)]
+
+
+def test_d1_a_key_counts_fetching_atomics_as_reads_and_as_writes(pair: Pair, region: Buffer) -> None:
+    """As fi_mr(3) says; the context counts them as reads alone, as fi_endpoint(3) does."""
+    result, counts = pair.initiator.buffer(64), [0] * 4
+    for opcode, op, advances in (
+        (DescriptorOpcode.WRITE, 0, (WRITES, KEY_WRITES)),
+        (DescriptorOpcode.ATOMIC, Op.FI_SUM, (WRITES, KEY_WRITES)),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, (READS, KEY_READS, KEY_WRITES)),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, (READS, KEY_READS)),
+        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, (READS, KEY_READS, KEY_WRITES)),  # fails, and counts
+        (DescriptorOpcode.READ, 0, (READS, KEY_READS)),
+    ):
+        fields = write(
+            region, opcode=opcode, op=op, datatype=Datatype.FI_UINT64, result=result.address, compare=99,
+        )  # fmt: skip
+        assert pair.local.execute(**fields)["status"] == OK
+        pair.run(2)
+        for number in advances:
+            counts[number - 1] += 1
+        assert remote_counts(pair) == [(count, 0) for count in counts]
+    assert region.integer(0) == 15
+    refused = write(
+        region, opcode=DescriptorOpcode.FETCH_ATOMIC, op=Op.FI_SUM, datatype=Datatype.FI_UINT64,
+        remote_address=region.address + 4096, result=result.address,
+    )  # fmt: skip
+    assert pair.local.execute(**refused)["status"] == ReturnCode.BAD_ADDR
+    pair.run(2)
+    assert remote_counts(pair) == [(4, 1), (2, 0), (4, 1), (4, 1)]
+
+
+def test_one_counter_for_all_requests_of_a_key_advances_once_for_each(pair: Pair) -> None:
+    region, result = pair.memory(64, read_counter=OWN, write_counter=OWN), pair.initiator.buffer(64)
+    for count, opcode in enumerate(
+        (DescriptorOpcode.WRITE, DescriptorOpcode.READ, DescriptorOpcode.ATOMIC, DescriptorOpcode.FETCH_ATOMIC), 1
+    ):
+        fields = write(region, opcode=opcode, op=Op.FI_SUM, datatype=Datatype.FI_UINT64, result=result.address)
+        assert pair.local.execute(**fields)["status"] == OK
+        pair.run(2)
+        assert pair.target.event_counter(OWN) == (count, 0)
 
 
 def test_of_many_requests_without_completions_none_is_missed(pair: Pair, region: Buffer) -> None:

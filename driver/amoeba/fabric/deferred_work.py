@@ -156,6 +156,7 @@ def _defer(work: DeferredWork, start: Callable[[Deferral], None]) -> Deferral:
 
 
 def _message(work: DeferredWork, msg: _Message) -> _Message:
+    check_instance("op.msg", msg, Msg, TaggedMsg, RmaMsg, AtomicMsg)
     return dataclasses.replace(msg, context=_WorkContext(work.triggering_cntr, work, msg.context))
 
 

@@ -143,8 +143,9 @@ class MemoryRegion(FabricObject):
     def bind(self, counter: Counter, flags: BindFlags) -> None:
         """Count what peers do by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
 
-        With FI_REMOTE_READ reads, with FI_REMOTE_WRITE writes and atomics that change something, both by one counter
-        or each by its own; an operation counts once, those that are refused in the counter's errors.
+        With FI_REMOTE_READ reads, fetching and comparing atomics; with FI_REMOTE_WRITE writes, and all atomics but
+        FI_ATOMIC_READ, also where a compare fails. A counter of both counts an operation once. Refused operations
+        count as the counter's errors.
 
         Raises FI_EBADFLAGS for other flags, FI_EINVAL if that is counted already or the counter belongs to another
         domain or is none, FI_ENOSPC if the NIC has no event counter left.

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from amoeba_model.descriptors import DescriptorOpcode
 
-from amoeba.core.buffers import Buffer
+from amoeba.core.buffers import DATATYPES, Buffer
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import Op
+from amoeba.fabric.remote_value import InPlaceOperators, Place, RemoteValue
 
 __all__ = ["Batching", "RemoteArray", "RemotePlace"]
 
@@ -70,13 +71,18 @@ class Batching(Protocol):
         """Execute a batch, and wait until it is over. Raises the error of the first operation that failed."""
 
 
-class RemoteArray:
+class RemoteArray(InPlaceOperators):
     """An array in C order in the memory of a peer, made by ``Endpoint.array``.
 
     ``array[key]`` reads, and ``array[key] = values`` writes, with integers, slices, ``...`` and ``None`` as in NumPy:
     each stretch of consecutive memory is one operation. So are arrays of integers, or boolean ones, for the first
     dimensions. Elements are exchanged as they lie in memory; only updates are atomic, each of one
     element.
+
+    Reading gives a :class:`RemoteValue`: a read-only NumPy array of what was there.
+    ``array[key] += values`` is a read and an atomic update of each element, and so are ``-=``, ``*=``, ``&=``, ``|=``
+    and ``^=``; ``array += values`` reads nothing. The other in-place operators have no atomic operation, and raise
+    TypeError. ``array[key] = array[key] + values`` is a read and a write, between which others may update.
 
     Every call waits until it is done. What else completes meanwhile stays for those who read the endpoint's queue,
     which hears nothing of this one.
@@ -131,17 +137,22 @@ class RemoteArray:
     # Reading and writing
 
     def __getitem__(self, key: Key) -> Any:
-        offsets, shape, run = self._places(key)
-        out = np.empty(shape, self.dtype)
+        place = self._place(key)
+        out = np.empty(place.shape, self.dtype)
         if out.size:
-            self._execute(_READ, offsets, result=out.reshape(len(offsets), run))
-        return out[()]
+            self._execute(_READ, place.offsets, result=out.reshape(len(place.offsets), place.run))
+        return RemoteValue.of(out, place=place)
 
     def __setitem__(self, key: Key, values: npt.ArrayLike) -> None:
-        offsets, shape, run = self._places(key)
-        data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), shape))
+        place = self._place(key)
+        update = values._update if isinstance(values, RemoteValue) else None
+        if update is not None and update.place.is_at(place):
+            self._update(place, update.function, update.sign, update.operand)
+            values._update = None  # type: ignore[union-attr]
+            return
+        data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), place.shape))
         if data.size:
-            self._execute(_WRITE, offsets, buf=data.reshape(len(offsets), run))
+            self._execute(_WRITE, place.offsets, buf=data.reshape(len(place.offsets), place.run))
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """The whole array, read now. Raises ValueError if NumPy wants no copy."""
@@ -191,6 +202,33 @@ class RemoteArray:
             )
         return old[()]
 
+    def _in_place(self, function: np.ufunc, sign: str, operand: Any) -> "RemoteArray":
+        self._update(self._place(...), function, sign, operand)
+        return self
+
+    def _update(self, place: Place, function: np.ufunc, sign: str, operand: Any) -> None:
+        """Update each element of a place atomically, as the in-place operator ``sign`` does.
+
+        As in NumPy, an element that the place has several times gets its last operand alone.
+        Raises TypeError where no atomic operation does what the operator does.
+        """
+        if function not in _UFUNCS or self.dtype not in DATATYPES:
+            raise TypeError(
+                f"no atomic operation does {sign} on {self.dtype}. at(), add_at(), fetch_at() and the operators "
+                f"+= -= *= &= |= ^= are atomic on numbers; compare_and_swap() builds others; "
+                f"array[key] = array[key] {sign[:-1]} values reads and writes, which is not atomic"
+            )
+        function(np.ones((), self.dtype), np.ones((), self.dtype))  # TypeError for what NumPy has not, as & of floats
+        if not place.shape and np.ndim(operand) == 0 and np.asarray(operand).dtype.kind in "iu":
+            operand = operator.index(operand)  # any integer that fits, as for an element in NumPy
+        operands = self._values(operand, place.shape)
+        offsets = self._each(place)
+        distinct, last = np.unique(offsets[::-1], return_index=True)
+        if len(distinct) < len(offsets):
+            offsets, operands = distinct, operands[::-1][last]
+        if offsets.size:
+            self._execute(_ATOMIC, offsets, op=_UFUNCS[function], buf=operands)
+
     def _execute(self, opcode: DescriptorOpcode, offsets: npt.NDArray[np.uint64], **buffers: Any) -> None:
         self._endpoint._execute(opcode, self.peer, self.address, self.key, offsets, **buffers)
 
@@ -203,6 +241,10 @@ class RemoteArray:
         return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)
 
     # Indices
+
+    def _place(self, key: Key) -> Place:
+        """The elements that ``key`` names. Raises IndexError."""
+        return Place(self, *self._places(key))
 
     def _places(self, key: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...], int]:
         """(offsets in bytes of stretches, shape of what ``key`` names, elements of a stretch). Raises IndexError."""
@@ -273,9 +315,13 @@ class RemoteArray:
 
     def _elements(self, indices: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...]]:
         """(offset in bytes of each element, shape) of what ``indices`` name. Raises IndexError."""
-        offsets, shape, run = self._places(indices)
-        within = np.arange(run, dtype=np.uint64) * np.uint64(self.dtype.itemsize)
-        return (offsets[:, None] + within).reshape(-1), shape
+        place = self._place(indices)
+        return self._each(place), place.shape
+
+    def _each(self, place: Place) -> npt.NDArray[np.uint64]:
+        """The offset in bytes of each element of a place."""
+        within = np.arange(place.run, dtype=np.uint64) * np.uint64(self.dtype.itemsize)
+        return (place.offsets[:, None] + within).reshape(-1)
 
 
 def _is_mask(key: Key) -> bool:

@@ -235,6 +235,11 @@ class Window(Sequence[RemoteArray]):
         """A rank's array, counted as a list's elements. Raises IndexError for a rank that there is not."""
         return self._arrays[rank]
 
+    def __setitem__(self, rank: Any, values: Any) -> None:
+        """Let ``window[rank] += values`` be the update that it is. Raises TypeError for anything else."""
+        if values is not self._arrays[rank]:
+            raise TypeError("a window's arrays cannot be replaced: write elements, as window[rank][...] = values")
+
     def __len__(self) -> int:
         """How many ranks there are."""
         return len(self._arrays)

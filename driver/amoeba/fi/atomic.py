@@ -137,7 +137,7 @@ def fi_fetch_atomic(
 
 def fi_fetch_atomicv(
     ep: AtomicOperations,
-    iov: Sequence[Buffer],
+    iov: Sequence[Buffer] | None,
     desc: Descs,
     count: int,
     resultv: Sequence[Buffer],
@@ -150,9 +150,9 @@ def fi_fetch_atomicv(
     op: Op,
     context: Any = None,
 ) -> None:
-    """:func:`fi_fetch_atomic` with several buffers for operands and results."""
+    """:func:`fi_fetch_atomic` with several buffers for operands and results; FI_ATOMIC_READ ignores ``iov``."""
     ep.fetch_atomicv(
-        first_of(iov, count, "iov"),
+        None if op == Op.FI_ATOMIC_READ else first_of(iov, count, "iov"),
         first_of(resultv, result_count, "resultv"),
         dest_addr,
         addr,

@@ -278,7 +278,7 @@ class Queues:
         if self._process.automatic:
             out_of_turn(lambda: counter.wait(threshold, seconds(timeout)))
             return 0
-        errors = counter.readerr()
+        errors = counter.expected_errors
 
         def now() -> int | None:
             if counter.read() >= threshold:

@@ -11,7 +11,7 @@ from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, 
 
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
 from amoeba_hw.target.atomic_codes import AtomicCodes
-from amoeba_hw.target.records import CHECKED_REQUEST, LOCATED_REQUEST, MESSAGE, is_message
+from amoeba_hw.target.records import CHECKED_REQUEST, COUNTERS, LOCATED_REQUEST, MESSAGE, is_message
 
 __all__ = ["RequestChecker"]
 
@@ -222,7 +222,7 @@ class RequestChecker(wiring.Component):
             *self._judge_memory(only_reads, is_extended, address, length),
             *self._judge_answer(length),
             *self._judge_event(address, length),
-            *self._judge_counters(),
+            *self._judge_counters(only_reads),
             judged.outside.eq(is_virtual & decoded.difference[64]),
             judged.part_end.eq(offset + length),
             judged.region_length.eq(located.entry.length),
@@ -305,21 +305,25 @@ class RequestChecker(wiring.Component):
             event.target.eq(header.resource_index),
         ]
 
-    def _judge_counters(self):
-        """The context's and the key's, if the request is not refused before its key is looked at."""
-        decoded, entry = self._decoded, self._decoded.located.entry
+    def _judge_counters(self, only_reads):
+        """The context's and the key's, if the request is not refused before its key is looked at.
+
+        Of the context one counts, as fi_endpoint(3) says. Of the key, as fi_mr(3) says, the one for writes counts
+        whatever may change memory, and that for reads what brings data back. If they are the same it counts once.
+        """
+        decoded, entry, context = self._decoded, self._decoded.located.entry, self._decoded.context
         writes = decoded.kind.writes | decoded.kind.base
         counters = self._judged.checked.answer.counters
         is_counted = (
             (decoded.located.request.header.flags & int(SesFlags.DELIVERY_COMPLETE)) != 0
         ) & ~decoded.message.valid
         has_key = decoded.located.found & (entry.domain == decoded.context.domain)
+        by_key = is_counted & has_key
+        changes = writes | (~only_reads & (entry.write_counter != entry.read_counter))
         return [
-            counter.eq(Mux(counts, Mux(writes, source.write_counter, source.read_counter), 0))
-            for counter, source, counts in (
-                (counters[0], decoded.context, is_counted),
-                (counters[1], entry, is_counted & has_key),
-            )
+            counters[0].eq(Mux(is_counted, Mux(writes, context.write_counter, context.read_counter), 0)),
+            counters[1].eq(Mux(by_key & ~writes, entry.read_counter, 0)),
+            counters[2].eq(Mux(by_key & changes, entry.write_counter, 0)),
         ]
 
     def _judge_faults(self, only_reads, is_extended):
@@ -397,7 +401,7 @@ class RequestChecker(wiring.Component):
             ),
             *(
                 checked.answer.counters[place].eq(Mux(is_counted, judged.checked.answer.counters[place], 0))
-                for place in range(2)
+                for place in range(COUNTERS)
             ),
             checked.job.has_operand.eq(executed & judged.checked.memory.has_operand),
             checked.job.has_compare.eq(executed & judged.checked.memory.has_compare),

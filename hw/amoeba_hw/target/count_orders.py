@@ -27,17 +27,22 @@ class CountOrders(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         advances, orders = self.advances, self.orders
-        first, second = advances.p.counters[0], advances.p.counters[1]
-        on_second = Signal()
+        first, second, third = advances.p.counters
+        given = Signal(2)
+        """The first and the second counter of the answer at hand have had their order, or have none."""
+        is_first, is_second, is_third = Signal(), Signal(), Signal()
         is_last = Signal()
         m.d.comb += [
-            is_last.eq(on_second | (first == 0) | (second == 0)),
-            orders.p.counter.eq(Mux(on_second | (first == 0), second, first)),
+            is_first.eq(~given[0] & (first != 0)),
+            is_second.eq(~given[1] & (second != 0)),
+            is_third.eq(third != 0),
+            is_last.eq(~((is_first & is_second) | (is_first & is_third) | (is_second & is_third))),
+            orders.p.counter.eq(Mux(is_first, first, Mux(is_second, second, third))),
             orders.p.error.eq(advances.p.error),
             orders.p.context.eq(advances.p.context),
             orders.valid.eq(advances.valid & (orders.p.counter != 0)),
             advances.ready.eq(is_last & (orders.ready | (orders.p.counter == 0))),
         ]
         with m.If(orders.valid & orders.ready):
-            m.d.sync += on_second.eq(~is_last)
+            m.d.sync += given.eq(Mux(is_last, 0b00, Mux(is_first, 0b01, 0b11)))
         return m

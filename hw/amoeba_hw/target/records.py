@@ -14,6 +14,7 @@ __all__ = [
     "ANSWER",
     "CHECKED_REQUEST",
     "CHECK_REPORT",
+    "COUNTERS",
     "DUPLICATE",
     "EVENT_CLAIM",
     "EVENT_ORDER",
@@ -36,6 +37,8 @@ __all__ = [
     "response_opcode",
 ]
 
+COUNTERS = 3
+"""Event counters that an answer may advance: a context's or a receive's, and a key's for reads and for writes."""
 GENERATION_BITS = 16
 """A context's generation changes when it is disabled; room for events that an earlier one took is forgotten."""
 
@@ -136,13 +139,13 @@ ANSWER = data.StructLayout(
         "returns_data": 1,
         "copied": 1,  # the data goes to the answer memory, too
         "silent": 1,  # of a receive descriptor: nothing but the event
-        "counters": data.ArrayLayout(8, 2),  # event counters to advance, 0: none
+        "counters": data.ArrayLayout(8, COUNTERS),  # event counters to advance, 0: none
         "event": EVENT_ORDER,
     }
 )
 """What is to be known of a request to answer it."""
 
-ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, 2), "error": 1, "context": 8})
+ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, COUNTERS), "error": 1, "context": 8})
 """The event counters that an answer advances, 0: none. ``context``: whose receive names them; NO_CONTEXT: registers
 do."""
 

@@ -7,7 +7,7 @@ from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Requester
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
+from amoeba_model.wire.uet import AtomicOpcode, RequestOpcode, ReturnCode, SesFlags
 
 __all__ = ["EventCounters", "RemoteRequests"]
 
@@ -17,6 +17,9 @@ _OK = ReturnCode.OK.value
 _ALL = (1 << 32) - 1
 _WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
 """All others bring something back."""
+_READ = RequestOpcode.READ.value
+_FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
+_ATOMIC_READ = AtomicOpcode.READ.value
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 
 
@@ -81,11 +84,20 @@ class RemoteRequests:
             return
         writes = header.opcode in _WRITES
         context = self._contexts[header.resource_index]
-        number = context.write_counter if writes else context.read_counter
+        self._advance(context.write_counter if writes else context.read_counter, code)
+        key = self._keys.find(header.memory_key)
+        if key is None or key.domain != context.domain:
+            return
+        read_counter = 0 if writes else key.read_counter
+        self._advance(read_counter, code)
+        if not _only_reads(header) and key.write_counter != read_counter:
+            self._advance(key.write_counter, code)
+
+    def _advance(self, number: int, code: int) -> None:
         if number:
             self._counters.advance(number, code == _OK)
-        key = self._keys.find(header.memory_key)
-        if key is not None and key.domain == context.domain:
-            number = key.write_counter if writes else key.read_counter
-            if number:
-                self._counters.advance(number, code == _OK)
+
+
+def _only_reads(header: FrameHeader) -> bool:
+    """Whether the request can change no memory. A compare atomic whose compare fails is one that can."""
+    return header.opcode == _READ or (header.opcode == _FETCHING_ATOMIC and header.atomic_opcode == _ATOMIC_READ)

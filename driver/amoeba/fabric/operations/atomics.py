@@ -25,6 +25,7 @@ from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags, QueryFlags
 from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import (
     check_datatype_argument,
+    check_instance,
     check_number,
     check_op,
     check_op_flags,
@@ -203,7 +204,7 @@ class AtomicOperations(Operations):
 
     def fetch_atomicv(
         self,
-        iov: Sequence[Buffer],
+        iov: Sequence[Buffer] | None,
         resultv: Sequence[Buffer],
         dest_addr: int,
         addr: int,
@@ -216,7 +217,10 @@ class AtomicOperations(Operations):
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
-        """:meth:`fetch_atomic` with several buffers for operands and results; FI_ATOMIC_READ ignores ``iov``."""
+        """:meth:`fetch_atomic` with several buffers for operands and results.
+
+        FI_ATOMIC_READ ignores ``iov``, which may be None.
+        """
         self._atomic_vector(
             _FETCH, AtomicMsg(iov, dest_addr, (), op, datatype, desc, context), (addr, key), None, None, resultv,
             result_desc, flags,
@@ -380,29 +384,34 @@ class AtomicOperations(Operations):
     ) -> None:
         """``whole``: (addr, key) of as many elements in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
+        check_instance("msg", msg, AtomicMsg)
         op = check_op(msg.op)
         bits = check_op_flags(flags)
         self._check_rights(opcode, op)
-        check_vector("msg_iov", msg.msg_iov)
+        reads_only = op is _ATOMIC_READ and opcode == _FETCH
+        iov: Sequence[Buffer] = ()
+        if not reads_only:
+            check_vector("msg_iov", msg.msg_iov)
+            assert msg.msg_iov is not None
+            iov = msg.msg_iov
         if opcode == _COMPARE:
             check_vector("comparev", comparev)
         if opcode != _BASE:
             check_vector("resultv", resultv)
-        reads_only = op is _ATOMIC_READ and opcode == _FETCH
-        given = resultv if reads_only else msg.msg_iov
-        if not given:
+        given = resultv if reads_only else iov
+        if given is None or len(given) == 0:
             raise fabric_error(Errno.FI_EINVAL, "expected one or more buffers, got none")
         if msg.datatype is None:
             datatype = vector_datatype(given, "resultv" if reads_only else "msg_iov")
         else:
             datatype = check_datatype_argument(msg.datatype)
-        for name, vector in (("msg_iov", () if reads_only else given), ("comparev", comparev), ("resultv", resultv)):
-            for index, buffer in enumerate(vector or ()):
+        for name, vector in (("msg_iov", iov), ("comparev", comparev), ("resultv", resultv)):
+            for index, buffer in enumerate(_given(vector)):
                 check_datatype(buffer, datatype, f"{name}[{index}]")
         size = self._element_size(opcode, op, datatype)
-        operands = [] if reads_only else locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=False)
-        compared = locals_of(self.domain, comparev or (), compare_desc, "comparev", writable=False)
-        results = locals_of(self.domain, resultv or (), result_desc, "resultv", writable=True)
+        operands = [] if reads_only else locals_of(self.domain, iov, msg.desc, "msg_iov", writable=False)
+        compared = locals_of(self.domain, _given(comparev), compare_desc, "comparev", writable=False)
+        results = locals_of(self.domain, _given(resultv), result_desc, "resultv", writable=True)
         length = total(operands or results)
         _check_elements("msg_iov", operands or results, size, length)
         if comparev is not None:
@@ -484,6 +493,11 @@ def _result_of_one(
         request.buffers = view, result_desc
         check_region(domain, result_desc, address, length, _RESULT)
     return address
+
+
+def _given(vector: Sequence[Buffer] | None) -> Sequence[Buffer]:
+    """The buffers of a vector, which may be the rows of an array; of None, none."""
+    return () if vector is None else vector
 
 
 def _check_elements(name: str, buffers: Sequence[Local], size: int, length: int) -> None:

@@ -11,7 +11,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_number, check_op_flags
+from amoeba.fabric.operations.checks import check_instance, check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import local_of, locals_of
 from amoeba.fabric.operations.operations import (
     NO_FLAGS,
@@ -77,6 +77,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def sendmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`sendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
+        check_instance("msg", msg, Msg)
         data = check_number("data", msg.data) if check_op_flags(flags) & _REMOTE_CQ_DATA else None
         self._send(msg, flags, data, overrides=True)
 
@@ -136,6 +137,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def tsendmsg(self, msg: TaggedMsg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`tsendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
+        check_instance("msg", msg, TaggedMsg)
         data = check_number("data", msg.data) if check_op_flags(flags) & _REMOTE_CQ_DATA else None
         self._send(msg, flags, data, overrides=True)
 

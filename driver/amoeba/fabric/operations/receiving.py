@@ -12,7 +12,7 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.endpoints.receiver import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_flags, check_number, check_op_flags
+from amoeba.fabric.operations.checks import check_flags, check_instance, check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import check_region, check_unregistered, locals_of
 from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
@@ -121,6 +121,7 @@ class ReceiveOperations(FabricObject):
 
         FI_PEEK, FI_CLAIM and FI_DISCARD do with messages that have no tag what they do in :meth:`trecvmsg`.
         """
+        check_instance("msg", msg, Msg)
         self._receive(msg, flags)
 
     # fi_trecv
@@ -171,6 +172,7 @@ class ReceiveOperations(FabricObject):
 
         Raises FI_EINVAL if nothing was claimed with this ``context``, FI_EBADFLAGS for other combinations.
         """
+        check_instance("msg", msg, TaggedMsg)
         self._receive(msg, flags)
 
     # How receives are done

@@ -9,7 +9,7 @@ from numpy import ndarray
 from amoeba.core.buffers import DATATYPES, Buffer, Segment, view_of
 from amoeba.fabric.constants import MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_number
+from amoeba.fabric.operations.checks import check_instance, check_number
 from amoeba.fabric.operations.local_buffers import locals_of
 from amoeba.fabric.operations.operations import (
     CHANGE_FLAGS,
@@ -191,6 +191,7 @@ class RmaOperations(Operations):
     def _rma_vector(self, opcode: int, msg: RmaMsg, whole: tuple[int, int] | None, flags: OpFlags) -> None:
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
+        check_instance("msg", msg, RmaMsg)
         writes = opcode == _WRITE
         needed = MAY_WRITE if writes else MAY_READ
         if needed & ~self._rights:

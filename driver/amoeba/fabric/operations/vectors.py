@@ -82,8 +82,8 @@ class AtomicMsg:
     Raises ArgumentTypeError if ``rma_iov`` is no sequence of RmaIoc.
     """
 
-    msg_iov: Sequence[Buffer]
-    """Operands, whole elements in each buffer; none for FI_ATOMIC_READ."""
+    msg_iov: Sequence[Buffer] | None
+    """Operands, whole elements in each buffer. FI_ATOMIC_READ ignores them; None is as good."""
     addr: int
     """The peer: its number in the address vector."""
     rma_iov: Sequence[RmaIoc]

@@ -2,9 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident, main_thread
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond, WaitObj
 from amoeba.fabric.operations.checks import check_number, check_timeout
 from amoeba.fabric.queues.company import check_company
+from amoeba.fabric.queues.completion_source import CompletionSource
 from amoeba.fabric.queues.failures import failure_text, words_of
 from amoeba.fabric.queues.gathering import Gathering
 from amoeba.fabric.queues.kinds import CQ_FLAGS
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompletionQueue",
-    "CompletionSource",
     "CqDataEntry",
     "CqEntry",
     "CqErrEntry",
@@ -169,44 +169,6 @@ def _error_entry(failed: Completion, payload: int) -> CqErrEntry:
     return entry
 
 
-class CompletionSource(Protocol):
-    """A ring that completions come from."""
-
-    @property
-    def limited(self) -> bool:
-        """Whether what is not read must stay in the ring, because that holds others back."""
-
-    @property
-    def under_way(self) -> int:
-        """Requests that the NIC works on, or whose completion has not been taken."""
-
-    @property
-    def ready(self) -> Collection[Completion]:
-        """Where what is not read stays: what has been found there, and nobody has taken."""
-
-    def tell_doorbells(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever the NIC has been told of requests."""
-
-    def announce(self) -> None:
-        """Tell the NIC of requests that wait for that."""
-
-    def progress(self) -> None:
-        """Do what can be done before something is taken."""
-
-    def poll(self, limit: int, into: list[Any]) -> None:
-        """Move up to ``limit`` completions to ``into``, none behind one that reports an error.
-
-        Whatever interrupts this, each is there or here.
-        """
-
-    def arm(self) -> None:
-        """Ask for an interrupt at the next one."""
-
-    @property
-    def expectant(self) -> bool:
-        """Whether there is a completion to take, or one may come without any new request."""
-
-
 class CompletionQueue(HasDescriptor, Gathering[E]):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
 
@@ -340,8 +302,14 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         return self._fd.fileno()
 
     def readerr(self) -> CqErrEntry | None:
-        """Take the oldest error entry; None when there is none (FI_EAGAIN of ``fi_cq_readerr``)."""
+        """Take the oldest error entry; None when there is none (FI_EAGAIN of ``fi_cq_readerr``).
+
+        Entries of operations that succeeded before stay in the queue. If nothing is there to be read, this lets time
+        pass as :meth:`read` does.
+        """
         self._check_open()
+        if not self._errors:
+            self._look_for_error()
         if not self._errors:
             return None
         failed = self._errors[0]
@@ -354,6 +322,35 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         # no call from here to where the application has it
         del self._errors[0]
         return entry
+
+    def _look_for_error(self) -> None:
+        if self._in_hand:  # a call was interrupted
+            uninterrupted(self._put_back)
+        self._collect_error()
+        if not (self._errors or self._readable):
+            if self._auto is None:
+                self._device.advance()
+                self._collect_error()
+            else:
+                self._nic.check_open()
+        if self._fd is not None:
+            self._show()
+
+    def _collect_error(self) -> None:
+        """Move the oldest error to the errors, wherever it is: in a ring, or behind entries that nobody has read."""
+        self._collect()
+        if self._deferrals.live:
+            self._deferrals.progress()
+        uninterrupted(self._pick_error)
+
+    def _pick_error(self) -> None:
+        places: list[Any] = [self._collected, *(source.ready for source in self._sources)]
+        for entries in places:
+            for index, completed in enumerate(entries):
+                if completed.status != _OK and completed.silent != NEVER:
+                    self._errors.append(completed)
+                    del entries[index]
+                    return
 
     def strerror(self, prov_errno: int) -> str:
         """The NIC's return code in words, such as ``bad mkey``; of one that it has not, that it is unknown."""

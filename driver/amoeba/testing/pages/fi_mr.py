@@ -1,10 +1,13 @@
 """fi_mr(3): memory regions, and what they protect."""
 
 import mmap
+from collections.abc import Callable
+
+import numpy as np
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError
-from amoeba.fabric.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, MrAccess, MrFlags, MrMode
+from amoeba.fabric.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, MrAccess, MrFlags, MrMode, Op
 from amoeba.fabric.domain import MrAttr
 from amoeba.fabric.queues.event_queue import EqEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
@@ -387,6 +390,34 @@ def accesses_to_a_region_are_counted(pair: Pair) -> None:
     reads.wait(1, pair.patience)
     pair.near.finish_all(4)
     expect_equal("writes and reads", (writes.read(), reads.read()), (2, 1))
+
+
+@page("fi_mr_bind: FI_REMOTE_WRITE", "Writes and atomics that modify the region are counted.", needs={"atomic"})
+def whatever_may_change_a_region_is_counted(pair: Pair) -> None:
+    """A write, a base, a fetching and a comparing atomic, whose compare fails; not a read, nor an atomic one."""
+    own, memory, found = pair.introduce(pair.near.endpoint), np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    writes, reads, both = (pair.keep(pair.domain.cntr_open()) for _ in range(3))
+    region, other = (pair.local(memory, REMOTE) for _ in range(2))
+    region.bind(writes, BindFlags.FI_REMOTE_WRITE)
+    region.bind(reads, BindFlags.FI_REMOTE_READ)
+    other.bind(both, BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE)
+    one, near = np.ones(1, np.uint64), pair.near
+    steps: tuple[tuple[Callable[[tuple[int, int, int]], object], int, int], ...] = (
+        (lambda to: near.endpoint.write(one, *to), 1, 0),
+        (lambda to: near.endpoint.atomic(one, *to, Op.FI_SUM), 2, 0),
+        (lambda to: near.endpoint.fetch_atomic(one, found, *to, Op.FI_SUM), 3, 1),
+        (lambda to: near.endpoint.compare_atomic(one, one, found, *to, Op.FI_CSWAP), 4, 2),
+        (lambda to: near.endpoint.fetch_atomic(one, found, *to, Op.FI_ATOMIC_READ), 4, 3),
+        (lambda to: near.endpoint.read(found, *to), 4, 4),
+    )
+    for number, (step, changes, fetches) in enumerate(steps, 1):
+        for target in (region, other):
+            step((own, target.address, target.key))
+        near.finish_all(2)
+        writes.wait(changes, pair.patience)
+        reads.wait(fetches, pair.patience)
+        both.wait(number, pair.patience)
+        expect_equal("counters", (writes.read(), reads.read(), both.read()), (changes, fetches, number))
 
 
 @page("FLAGS: FI_RMA_PMEM", "It says that the memory is persistent.", needs={"persistent"})
