@@ -34,7 +34,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
