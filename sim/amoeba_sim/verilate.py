@@ -27,6 +27,7 @@ from typing import Literal
 from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
 from amoeba_hw.yosys import yosys_version
+from amoeba_model.user_cache import is_own, user_cache
 
 from amoeba_sim.announcing import announced
 from amoeba_sim.nic_ports import (
@@ -53,12 +54,18 @@ Waves = Literal["vcd", "fst"]
 
 
 def cache_directory() -> Path:
-    """``build/verilated`` of the checkout this file is in, or a folder in the user's cache if it is in none."""
+    """Return ``build/verilated`` of the user's checkout that this file is in, else a folder in the user's cache.
+
+    Raises :class:`BuildError` if the cache belongs to another user.
+    """
     root = Path(__file__).resolve().parents[2]
-    if (root / "pyproject.toml").is_file():
-        return root / "build" / "verilated"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "amoeba-nic" / "verilated"
+    folder = root / "build" / "verilated"
+    if (root / "pyproject.toml").is_file() and is_own(folder if folder.exists() else root):
+        return folder
+    try:
+        return user_cache() / "verilated"
+    except PermissionError as error:
+        raise BuildError(f"{error.filename}: {error.strerror}") from None
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -374,7 +381,7 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
         units = [path.name for path in sources if path.suffix == ".cpp"]
         return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
-    return _cached(f"nic-{key}.so", "compiling the NIC: a few minutes, once", build)
+    return _cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
 
 
 def _wave_flags(waves: Waves | None) -> list[str]:
@@ -421,7 +428,7 @@ def nic_library(
             with _locked(_lock_of(library)):
                 if _use(library):
                     return library
-        with announced("elaborating the NIC: half a minute"):
+        with announced("elaborating the NIC, once for each build"):
             verilog = generate_verilog(make())
         library = build_nic(verilog, waves=waves)
         with tempfile.TemporaryDirectory() as folder:
