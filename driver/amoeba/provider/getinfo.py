@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from amoeba_model.link_addresses import ip_of_link, mac_of_link
-from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import default_parameters
 from amoeba.embed import Memory
 from amoeba.embed.process_nic import process_nic_settings
 from amoeba.fabric.attributes import FabricAttr, Info, version
@@ -147,6 +147,6 @@ def port_of(service: str) -> int:
 def _unopened() -> Nic:
     """What is asked of a NIC that will be opened, which is as all are if nothing else is said."""
     nic = SimpleNamespace(
-        parameters=NicParameters(), mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
+        parameters=default_parameters(), mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
     )
     return cast(Nic, nic)

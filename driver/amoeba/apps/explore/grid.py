@@ -12,6 +12,7 @@ from amoeba_model.settings import read_setting, shown_setting
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import default_parameters
 
 __all__ = ["AXES", "HOST_LATENCY", "DesignPoint", "grid", "read_axis"]
 
@@ -41,7 +42,7 @@ class DesignPoint:
 def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -> list[DesignPoint]:
     """All combinations of these values, in the order in which they are given; the last axis varies first.
 
-    ``base`` has the parameters that are not varied. Raises FI_EINVAL for an axis that is
+    ``base`` has the parameters that are not varied, else the default build has. Raises FI_EINVAL for an axis that is
     none of :data:`AXES`, one without values or with one twice, and a value that a NIC cannot have.
     """
     for name, values in axes.items():
@@ -63,7 +64,7 @@ def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -
         chosen = dict(zip(axes, values, strict=True))
         latencies = {name: chosen.pop(name) for name in _LATENCIES if name in chosen}
         try:
-            parameters = dataclasses.replace(base or NicParameters(), **chosen)
+            parameters = dataclasses.replace(base or default_parameters(), **chosen)
         except (ValueError, TypeError) as error:
             raise _refused(str(error)) from None
         points.append(DesignPoint(parameters, **latencies))
