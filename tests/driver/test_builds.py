@@ -2,13 +2,14 @@
 
 import json
 import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 from amoeba import open_cluster
 from amoeba.apps.explore import grid
+from amoeba.apps.tracing import Recorder
 from amoeba.cli.app import app
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
@@ -79,12 +80,13 @@ def test_explore_varies_the_build():
 
 
 @pytest.mark.parametrize("example", ["counter", "lock", "histogram", "work_queue", "ping_pong", "hash_table"])
-def test_examples_run_on_the_build(example):
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / f"{example}.py"], env={**os.environ, "AMOEBA_BUILD": "tiny"},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def test_examples_run_on_the_build(example, monkeypatch):
+    monkeypatch.setenv("AMOEBA_BUILD", "tiny")
+    monkeypatch.setattr(sys, "argv", [example])
+    monkeypatch.syspath_prepend(EXAMPLES)
+    with Recorder() as recorder:
+        runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
+    assert {name for recording in recorder.recordings for name in recording.names} == {TINY}
 
 
 @pytest.mark.parametrize("parameters", [None, NicParameters(data_width=512)])
