@@ -5,11 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One more than there are processors: tests of several processes wait for each other now and then.
 JOBS ?= 3
+# NIC of the demo: tiny is built in a small part of the time of full.
+BUILD ?= tiny
 
 .PHONY: help demo docs pictures test test-long vm-test lint rtl generated bench synth clean tools
 
 help:
-	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
+	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic; BUILD=full: all datatypes"
 	@echo "make test    all tests but the long ones: about 20 minutes on two cores"
 	@echo "make test-long  the long ones: more than an hour"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
@@ -37,8 +39,8 @@ $(VENV)/dev.stamp: pyproject.toml | tools
 	@touch $@ $(VENV)/sim.stamp
 
 demo: $(VENV)/sim.stamp
-	$(BIN)/amoeba gups --device rtl --ranks 2
-	$(BIN)/amoeba trace --device rtl
+	$(BIN)/amoeba gups --device rtl --build $(BUILD) --ranks 2
+	$(BIN)/amoeba trace --device rtl --build $(BUILD)
 
 # A file's tests stay in one process, since they share what they build; tests/budgets.toml has the order of the files.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30

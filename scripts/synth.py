@@ -28,9 +28,9 @@ from amoeba_hw.synthesis import (
     occupied,
     progress,
     synthesize,
-    yosys_version,
 )
 from amoeba_hw.ultrascale import estimate_ultrascale
+from amoeba_hw.yosys import yosys_version
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters

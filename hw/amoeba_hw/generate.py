@@ -4,8 +4,8 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_model.settings import read_setting
 
 from amoeba_hw.nic import Nic
 from amoeba_hw.pcie.nic import PcieNic
@@ -17,8 +17,6 @@ HOSTS = {"axi": (Nic, "amoeba_nic"), "pcie": (PcieNic, "amoeba_nic_pcie")}
 """By the bus of the host: the component, and its module."""
 
 _WIDTHS = (128, 256, 512)
-_MEMBERS = {"datatypes": Datatype, "ops": Op}
-_BOOLEANS = {"true": True, "false": False}
 
 
 def write_nic(directory, parameters, host="axi"):
@@ -36,7 +34,7 @@ def write_nic(directory, parameters, host="axi"):
 
 
 def parameters_from(data_width, settings=()):
-    """NicParameters of a width, with settings such as ``lines=16``, ``datatypes=INT64+UINT64`` or
+    """NicParameters of a width, with settings such as ``lines=16``, ``datatypes=integers`` or
     ``single_cycle_products=false``.
 
     Raises ValueError for a parameter that there is not, and for values that a NIC cannot have.
@@ -47,25 +45,8 @@ def parameters_from(data_width, settings=()):
         name, _, text = setting.partition("=")
         if name not in known:
             raise ValueError(f"expected NAME=VALUE with one of {', '.join(sorted(known))}, got {setting!r}")
-        chosen[name] = _value(name, text)
+        chosen[name] = read_setting(name, text)
     return NicParameters(data_width=data_width, **chosen)
-
-
-def _value(name, text):
-    if name in _MEMBERS:
-        kind = _MEMBERS[name]
-        names = {member.name.removeprefix("FI_"): member for member in kind}
-        wanted = [word.upper().removeprefix("FI_") for word in text.split("+")]
-        if unknown := [word for word in wanted if word not in names]:
-            raise ValueError(f"{name}: expected some of {', '.join(names)}, joined by +, got {unknown[0]!r}")
-        return tuple(member for word, member in names.items() if word in wanted)
-    if isinstance(getattr(NicParameters(), name), bool):
-        if text not in _BOOLEANS:
-            raise ValueError(f"{name}: expected true or false, got {text!r}")
-        return _BOOLEANS[text]
-    if not text.isdecimal():
-        raise ValueError(f"{name}: expected a whole number, got {text!r}")
-    return int(text)
 
 
 def main():
@@ -75,7 +56,8 @@ def main():
     parser.add_argument("--host", action="append", choices=HOSTS, help="the host's bus; default all")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
-        help="another parameter, such as lines=16, ops=SUM+BXOR or single_cycle_products=false; repeatable",
+        help="another parameter, such as lines=16, datatypes=integers, ops=SUM+BXOR or single_cycle_products=false; "
+        "repeatable",
     )  # fmt: skip
     arguments = parser.parse_args()
     try:

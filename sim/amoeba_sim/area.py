@@ -9,8 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 from amoeba_hw.blocks import BLOCKS
-from amoeba_hw.synthesis import count_ecp5_rtlil, harness_rtlil, yosys_version
+from amoeba_hw.synthesis import count_ecp5_rtlil, harness_rtlil
 from amoeba_hw.ultrascale import estimate_ultrascale_rtlil
+from amoeba_hw.yosys import yosys_version
 from amoeba_model.parameters import NicParameters
 
 from amoeba_sim.verilate import cache_directory

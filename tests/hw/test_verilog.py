@@ -9,6 +9,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+from amoeba.apps.explore import read_axis
 from amoeba_hw.generate import parameters_from, write_nic
 from amoeba_hw.stream import Queue
 from amoeba_hw.verilog import generate_verilog, with_loops
@@ -94,6 +95,13 @@ def test_a_memory_begins_with_what_it_was_given_when_its_rows_are_a_loop(tmp_pat
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("setting", ["datatypes=integers", "datatypes=FLOATS+int8", "ops=all", "window=64",
+                                     "single_cycle_products=False"])  # fmt: skip
+def test_c11_settings_are_read_as_explore_reads_them(setting):
+    name, (value,) = read_axis(setting)
+    assert getattr(parameters_from(128, [setting]), name) == value
+
+
 def test_parameters_are_read_as_the_command_line_has_them():
     settings = ["lines=16", "datatypes=UINT64+fi_int8", "ops=SUM", "single_cycle_products=false", "window=64"]
     assert parameters_from(512, settings) == NicParameters(
@@ -110,7 +118,7 @@ def test_parameters_are_read_as_the_command_line_has_them():
         (["data_width=128"], "got 'data_width=128'"),
         (["lines"], "lines: expected a whole number, got ''"),
         (["lines=15"], "lines must be a power of two, got 15"),
-        (["ops=SUM+ADD"], "ops: expected some of MIN, .*, joined by [+], got 'ADD'"),
+        (["ops=SUM+ADD"], "ops: expected some of all, MIN, .*, joined by [+], got 'ADD'"),
         (["single_cycle_products=no"], "expected true or false, got 'no'"),
     ],
 )

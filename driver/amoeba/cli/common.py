@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from amoeba_model.device import DeviceError
+from amoeba_model.parameters import BUILDS
 from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
@@ -19,12 +20,13 @@ from rich.table import Table
 
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.devices.devices import is_kind, known_kinds
+from amoeba.devices.devices import default_build, is_kind, known_kinds
 from amoeba.nic.nic import Retransmission
 from amoeba.ucp.status import UcsError
 
 __all__ = [
     "BufferOption",
+    "BuildOption",
     "ConnectOption",
     "DeviceOption",
     "JsonOption",
@@ -63,6 +65,28 @@ DeviceOption = Annotated[
         "-d",
         metavar="KIND[,KIND...]",
         help=f"{known_kinds()}; one, or one per rank, comma-separated.",
+    ),
+]
+
+
+
+def _set_build(context: typer.Context, build: str | None) -> str | None:
+    """Open NICs of this build until the command ends."""
+    if build is not None:
+        if build not in BUILDS:
+            raise typer.BadParameter(f"unknown build {build!r}; expected {' or '.join(BUILDS)}")
+        context.with_resource(default_build(build))
+    return build
+
+
+BuildOption = Annotated[
+    str | None,
+    typer.Option(
+        "--build",
+        metavar="NAME",
+        callback=_set_build,
+        is_eager=True,
+        help=f"Build of simulated NICs: {' or '.join(BUILDS)}; that of AMOEBA_BUILD if absent, else full.",
     ),
 ]
 

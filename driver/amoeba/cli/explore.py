@@ -14,7 +14,15 @@ from rich.table import Table
 from amoeba.apps.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
 from amoeba.apps.explore import explore as run_explore
 from amoeba.apps.explore.run import AREAS, FAMILIES
-from amoeba.cli.common import JsonOption, check_writable, facts_table, interruptible, progress_bar, readable_errors
+from amoeba.cli.common import (
+    BuildOption,
+    JsonOption,
+    check_writable,
+    facts_table,
+    interruptible,
+    progress_bar,
+    readable_errors,
+)
 from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba.core.errors import ArgumentError
 from amoeba.devices.devices import DEVICE_KINDS
@@ -46,6 +54,7 @@ def explore(
         ),
     ] = None,
     device: Annotated[str, typer.Option("--device", "-d", help=f"{' or '.join(DEVICE_KINDS)}.")] = "rtl",
+    build: BuildOption = None,
     area: Annotated[
         str, typer.Option(metavar="BLOCK", help=f"What Yosys counts: {', '.join(AREAS)}, or none.")
     ] = "none",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from amoeba.apps.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
 from amoeba.cli.common import (
+    BuildOption,
     ConnectOption,
     DeviceOption,
     JsonOption,
@@ -29,6 +30,7 @@ __all__ = ["gups"]
 
 def gups(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
     ranks: Annotated[int | None, typer.Option(min=1, max=32, help="Ranks, each with a NIC; 2 if absent.")] = None,
     table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the table's 64-bit words, all ranks.")] = 12,
     updates: Annotated[int | None, typer.Option(min=1, help="Updates; 4 per word if absent.")] = None,

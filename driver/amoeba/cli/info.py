@@ -9,7 +9,7 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, facts_table, readable_errors
+from amoeba.cli.common import BuildOption, DeviceOption, device_kinds, facts_table, readable_errors
 from amoeba.devices.devices import open_device
 from amoeba.fabric.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
 from amoeba.fabric.cluster import getinfo
@@ -26,6 +26,7 @@ _ANY_MR_MODE = MrMode(sum(MrMode)) & ~(MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABL
 
 def info(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
     node: Annotated[str | None, typer.Option("--node", "-n", help="A NIC to be reached: 10.0.0.1.")] = None,
     port: Annotated[str | None, typer.Option("--port", "-P", help="A context of it.")] = None,
     caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",

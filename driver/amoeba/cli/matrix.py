@@ -10,7 +10,7 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import BuildOption, DeviceOption, device_kinds, readable_errors
 from amoeba.devices.devices import open_device
 from amoeba.fabric.constants import Datatype, Op
 from amoeba.nic.nic import Nic
@@ -36,6 +36,7 @@ _SHORT = {
 
 def matrix(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the operation x datatype matrix of a device."""

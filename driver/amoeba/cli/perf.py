@@ -13,7 +13,15 @@ from rich.table import Table
 from amoeba.apps.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba.apps.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
 from amoeba.apps.perf.plan import MOST_PEERS
-from amoeba.cli.common import DeviceOption, JsonOption, check_writable, device_kinds, progress_bar, readable_errors
+from amoeba.cli.common import (
+    BuildOption,
+    DeviceOption,
+    JsonOption,
+    check_writable,
+    device_kinds,
+    progress_bar,
+    readable_errors,
+)
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import simulates_hardware
@@ -62,6 +70,7 @@ def perf(
         ),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
     layout: Annotated[
         str, typer.Option("--layout", "-D", metavar="LAYOUT[,LAYOUT]", help="contig or iov, of sender and receiver.")
     ] = "contig",

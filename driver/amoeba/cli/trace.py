@@ -27,7 +27,7 @@ from amoeba.apps.tracing.durations import durations
 from amoeba.apps.tracing.html import write_page
 from amoeba.apps.tracing.scripts import run_script
 from amoeba.apps.tracing.waveforms import waveforms
-from amoeba.cli.common import DeviceOption, check_writable, device_kinds, readable_errors
+from amoeba.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, readable_errors
 from amoeba.devices.devices import has_waveforms, speaks_packets
 from amoeba.fabric.cluster import open_cluster
 
@@ -48,6 +48,7 @@ def trace(
         ),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
     html: Annotated[Path | None, typer.Option(help="Write a page of it all, for a browser.")] = None,
     pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
     vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,

@@ -1,20 +1,21 @@
 """Opening devices, by their kind."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
-from amoeba_model.parameters import NicParameters
+from amoeba_model.parameters import NicParameters, named_build
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.nic import watching
 
 __all__ = [
-    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "has_waveforms", "is_kind", "known_kinds", "network_of",
-    "open_device", "rtl_defaults", "simulates_hardware", "speaks_packets",
+    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "default_build", "default_parameters", "has_waveforms", "is_kind",
+    "known_kinds", "network_of", "open_device", "rtl_defaults", "simulates_hardware", "speaks_packets",
 ]  # fmt: skip
 
 DEVICE_KINDS = ("model", "rtl")
@@ -66,6 +67,35 @@ def rtl_defaults(**options: Any) -> Iterator[None]:
         _rtl_defaults.update(before)
 
 
+_BUILD = "AMOEBA_BUILD"
+"""Environment variable that names the build of simulated NICs; processes inherit it from commands."""
+
+
+def default_parameters() -> NicParameters:
+    """Return the parameters of NICs that are opened without any: those of the build that ``AMOEBA_BUILD`` names.
+
+    Raises FI_EINVAL for an unknown build.
+    """
+    try:
+        return named_build(os.environ.get(_BUILD) or "full")
+    except ValueError as error:
+        raise fabric_error(Errno.FI_EINVAL, f"{_BUILD}: {error}") from None
+
+
+@contextlib.contextmanager
+def default_build(name: str) -> Iterator[None]:
+    """Open NICs of a named build meanwhile, in this process and those that it starts."""
+    before = os.environ.get(_BUILD)
+    os.environ[_BUILD] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_BUILD, None)
+        else:
+            os.environ[_BUILD] = before
+
+
 def network_of(device: Device) -> Network | None:
     """The simulated network that joins a device with others; None if there is none."""
     return device.network if isinstance(device, SimulatedDevice) else None
@@ -92,6 +122,8 @@ def open_device(
         this was not done before; needs the extra ``amoeba-nic[sim]``. ``rtl+pcie``: the same with its PCI Express
         endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: what vfio-pci
         has at that address of the PCI bus; ``parameters`` are its own.
+    parameters : NicParameters
+        Those of the build that the environment variable ``AMOEBA_BUILD`` names if absent, else everything.
     rtl_options : mapping
         Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
 
@@ -101,7 +133,7 @@ def open_device(
     if kind == "model":
         from amoeba_model.nic.device import ModelDevice
 
-        return ModelDevice(parameters)
+        return ModelDevice(parameters or default_parameters())
     if kind in _RTL_KINDS:
         options = _rtl_defaults | dict(rtl_options or {})
         for name, value in _RTL_KINDS[kind].items():
@@ -112,7 +144,7 @@ def open_device(
         try:
             from amoeba_sim.rtl import open_rtl
 
-            return cast(SimulatedDevice, open_rtl(parameters, **options))
+            return cast(SimulatedDevice, open_rtl(parameters or default_parameters(), **options))
         except ImportError as error:
             raise fabric_error(
                 Errno.FI_ENOSYS, f'the {kind} device needs the simulator: pip install "amoeba-nic[sim]" ({error})'

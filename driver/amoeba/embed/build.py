@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from amoeba_model.user_cache import user_cache
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.embed.library import CFunction, CLibrary
@@ -33,11 +35,14 @@ _PY = "amoeba_py_"
 
 
 def cache_folder() -> Path:
-    """Where what was built is kept: ``$AMOEBA_CACHE``, else ``amoeba`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    named = os.environ.get("AMOEBA_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amoeba"
+    """Return the folder of what was built: ``$AMOEBA_CACHE``, else ``amoeba`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+
+    In a folder that other users may write to, each user has one. Raises FI_EACCES for a folder of another user.
+    """
+    try:
+        return user_cache()
+    except PermissionError as error:
+        raise fabric_error(Errno.FI_EACCES, f"{error.filename}: {error.strerror}") from None
 
 
 def build(

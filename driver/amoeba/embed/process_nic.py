@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Self
 
 from amoeba_model.device import DeviceError
@@ -29,7 +30,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.devices import SIMULATED_KINDS
+from amoeba.devices.devices import SIMULATED_KINDS, default_parameters
 from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
 from amoeba.embed.counts import NicCounts, process_counts
@@ -66,7 +67,7 @@ def process_nic_settings(environment: Mapping[str, str] = os.environ) -> tuple[s
 
 
 def contexts_setting(kind: str) -> NicParameters | None:
-    """Return the parameters of a NIC with ``AMOEBA_CONTEXTS`` endpoint contexts; None: the variable is not set.
+    """Return the parameters of the default build with ``AMOEBA_CONTEXTS`` contexts; None: the variable is not set.
 
     Raises FI_EINVAL for a number that no NIC has, and for a NIC that is no simulation.
     """
@@ -79,7 +80,7 @@ def contexts_setting(kind: str) -> NicParameters | None:
         )
     if kind not in SIMULATED_KINDS:
         raise fabric_error(Errno.FI_EINVAL, f"AMOEBA_CONTEXTS: the number of contexts of {kind} cannot be set")
-    return NicParameters(contexts=int(wanted))
+    return replace(default_parameters(), contexts=int(wanted))
 
 
 class ProcessNic:

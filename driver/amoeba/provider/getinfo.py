@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from amoeba_model.link_addresses import ip_of_link, mac_of_link
-from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import default_parameters
 from amoeba.embed import Memory, out_of_turn
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.fabric.attributes import FabricAttr, Info, version
@@ -148,7 +148,7 @@ def port_of(service: str) -> int:
 def _unopened() -> Nic:
     """What is asked of a NIC that will be opened as the environment says. Raises FI_EINVAL if it makes no sense."""
     kind, _, _ = process_nic_settings()
-    parameters = contexts_setting(kind) or NicParameters()
+    parameters = contexts_setting(kind) or default_parameters()
     nic = SimpleNamespace(
         parameters=parameters, mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
     )

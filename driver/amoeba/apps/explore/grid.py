@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.network import Network
-from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_model.settings import read_setting, shown_setting
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import default_parameters
 
-__all__ = ["AXES", "HOST_LATENCY", "DesignPoint", "grid", "read_axis", "shown"]
+__all__ = ["AXES", "HOST_LATENCY", "DesignPoint", "grid", "read_axis"]
 
 HOST_LATENCY = 250
 """Cycles: that of the RTL device unless it is told otherwise."""
@@ -22,16 +22,6 @@ _LATENCIES = ("host_latency", "link_latency")
 AXES = (*(each.name for each in dataclasses.fields(NicParameters)), *_LATENCIES)
 """What may be varied: the fields of NicParameters; ``host_latency``, cycles until host memory answers (RTL alone);
 and ``link_latency``, cycles from NIC to NIC."""
-_GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "datatypes": {
-        "all": tuple(Datatype),
-        "integers": tuple(each for each in Datatype if not is_float(each) and not is_complex(each)),
-        "floats": tuple(each for each in Datatype if is_float(each)),
-    },
-    "ops": {"all": tuple(Op)},
-}
-"""Names for several datatypes or operations at once."""
-_MEMBERS: dict[str, type[Datatype] | type[Op]] = {"datatypes": Datatype, "ops": Op}
 
 
 @dataclass(frozen=True)
@@ -52,8 +42,8 @@ class DesignPoint:
 def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -> list[DesignPoint]:
     """All combinations of these values, in the order in which they are given; the last axis varies first.
 
-    ``base`` has the parameters that are not varied. Raises FI_EINVAL for an axis that is none of :data:`AXES`, one
-    without values or with one twice, and a value that a NIC cannot have.
+    ``base`` has the parameters that are not varied, else the default build has. Raises FI_EINVAL for an axis that is
+    none of :data:`AXES`, one without values or with one twice, and a value that a NIC cannot have.
     """
     for name, values in axes.items():
         if name not in AXES:
@@ -65,7 +55,7 @@ def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -
         except TypeError:
             raise _refused(f"{name}: expected numbers, or tuples of members, got {values!r}") from None
         if different < len(values):
-            given = ", ".join(str(shown(name, value)) for value in values)
+            given = ", ".join(str(shown_setting(name, value)) for value in values)
             raise _refused(f"{name}: expected different values, got {given}")
         if name in _LATENCIES and not all(type(value) is int and value >= 1 for value in values):
             raise _refused(f"{name}: expected cycles, at least one, got {', '.join(map(str, values))}")
@@ -74,7 +64,7 @@ def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -
         chosen = dict(zip(axes, values, strict=True))
         latencies = {name: chosen.pop(name) for name in _LATENCIES if name in chosen}
         try:
-            parameters = dataclasses.replace(base or NicParameters(), **chosen)
+            parameters = dataclasses.replace(base or default_parameters(), **chosen)
         except (ValueError, TypeError) as error:
             raise _refused(str(error)) from None
         points.append(DesignPoint(parameters, **latencies))
@@ -90,44 +80,10 @@ def read_axis(text: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, values = text.partition("=")
     if not equals or name not in AXES:
         raise _refused(f"expected AXIS=VALUE,VALUE, with an axis of {', '.join(AXES)}, got {text!r}")
-    return name, tuple(_read_value(name, value.strip()) for value in values.split(","))
-
-
-def _read_value(name: str, text: str) -> Any:
-    if name in _MEMBERS:
-        return _read_members(name, text)
-    if name == "single_cycle_products":
-        if text.lower() not in ("true", "false"):
-            raise _refused(f"{name}: expected true or false, got {text!r}")
-        return text.lower() == "true"
-    if not text.isdecimal():
-        raise _refused(f"{name}: expected whole numbers, got {text!r}")
-    return int(text)
-
-
-def _read_members(name: str, text: str) -> tuple[Any, ...]:
-    kind = _MEMBERS[name]
-    found: dict[Any, None] = {}
-    for word in text.split("+"):
-        if word.lower() in _GROUPS[name]:
-            found |= dict.fromkeys(_GROUPS[name][word.lower()])
-            continue
-        try:
-            found[kind["FI_" + word.upper().removeprefix("FI_")]] = None
-        except KeyError:
-            known = ", ".join([*_GROUPS[name], *(member.name.removeprefix("FI_") for member in kind)])
-            raise _refused(f"{name}: expected names of {known}, joined by +, got {word!r}") from None
-    return tuple(member for member in kind if member in found)
-
-
-def shown(name: str, value: Any) -> Any:
-    """A value as it stands in a table: numbers themselves, datatypes and operations as :func:`read_axis` has them."""
-    if name not in _MEMBERS:
-        return value
-    for group, members in _GROUPS[name].items():
-        if set(value) == set(members):
-            return group
-    return "+".join(member.name.removeprefix("FI_") for member in value)
+    try:
+        return name, tuple(read_setting(name, value.strip()) for value in values.split(","))
+    except ValueError as error:
+        raise _refused(str(error)) from None
 
 
 def _refused(message: str) -> Exception:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from amoeba_model.parameters import NicParameters
+from amoeba_model.settings import shown_setting
 
-from amoeba.apps.explore.grid import DesignPoint, grid, shown
+from amoeba.apps.explore.grid import DesignPoint, grid
 from amoeba.apps.explore.measure import AreaTask, CyclesTask, Task, measure, own_content
 from amoeba.apps.explore.store import Store
 from amoeba.apps.explore.table import Exploration
@@ -172,7 +173,7 @@ def _first_of_each(tasks: list[Task]) -> list[Task]:
 
 
 def _place(axes: Iterable[str], point: DesignPoint) -> str:
-    return ", ".join(f"{axis} {shown(axis, point.value(axis))}" for axis in axes)
+    return ", ".join(f"{axis} {shown_setting(axis, point.value(axis))}" for axis in axes)
 
 
 def _row(
@@ -183,7 +184,7 @@ def _row(
     area: str | None,
     counted: _Result | None,
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {axis: shown(axis, point.value(axis)) for axis in axes}
+    row: dict[str, Any] = {axis: shown_setting(axis, point.value(axis)) for axis in axes}
     failures = []
     if measured is not None:
         result, failure = measured
