@@ -11,7 +11,7 @@ from pathlib import Path
 
 from amaranth.back import verilog
 
-__all__ = ["generate_verilog", "with_loops", "without_collection"]
+__all__ = ["generate_verilog", "portable", "with_loops", "without_collection"]
 
 _EQUAL_ROWS = re.compile(
     r"^  initial begin\n"
@@ -20,6 +20,24 @@ _EQUAL_ROWS = re.compile(
     re.MULTILINE,
 )
 """Yosys' initial block of a memory whose rows are all the same: a line for each."""
+
+_YOSYS_TRIGGER = re.compile(
+    r"^  (?:reg \\\$auto\$verilog_backend\S+  = 0;|  if \(\\\$auto\$verilog_backend\S+ \) begin end)\n", re.MULTILINE
+)
+"""The register by which Yosys wants blocks to run at time zero, and its uses."""
+
+_CONNECTION = re.compile(r"^  always @\*\n(    \S.*;\n)", re.MULTILINE)
+"""A connection to bits of a register, whose other bits a block writes."""
+
+_BLOCK = "  always @* begin\n"
+_START = r"""  reg \$start ;
+  // verilator lint_off INITIALDLY
+  initial \$start  <= 1'h1;
+  // verilator lint_on INITIALDLY
+"""
+
+_YOSYS_NAME = re.compile(r"\\\$auto\$[^\s:]+:\d+:(?=\S+\$\d+ )")
+"""The beginning of a name that Yosys made: its own source line. The rest of the name is unique without it."""
 
 
 @contextmanager
@@ -48,7 +66,29 @@ def generate_verilog(component, name="top"):
     if "YOSYS" not in os.environ and wheel.exists():
         os.environ["YOSYS"] = str(wheel)
     with without_collection():
-        return with_loops(verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True))
+        written = verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+        return with_loops(portable(written))
+
+
+def portable(text):
+    r"""Verilog as Yosys writes it, made to mean the same in every simulator and every viewer of waveforms.
+
+    IEEE 1364 runs ``always @*`` when an input changes. Yosys writes blocks whose inputs are constants, or registers
+    that begin with their values, so that nothing changes and the outputs stay unknown. Each block reads the register
+    ``\$start`` too, which changes once. That assignment is nonblocking: all blocks wait for their inputs by then.
+
+    GTKWave reads no names with the colons that Yosys writes.
+    """
+    modules = text.split("endmodule\n")
+    return _YOSYS_NAME.sub(r"\\$", "endmodule\n".join(map(_started, modules)))
+
+
+def _started(module):
+    """Verilog of one module, whose combinational logic runs at time zero."""
+    module = _YOSYS_TRIGGER.sub("", module)
+    module = _CONNECTION.sub(r"  always @* begin\n\1  end\n", module)
+    module = module.replace(_BLOCK, f"{_BLOCK}    if (\\$start ) begin end\n")
+    return module.replace(_BLOCK, _START + _BLOCK, 1)
 
 
 def with_loops(text):
