@@ -67,6 +67,6 @@ def test_verilator_warns_of_no_logic_that_never_runs_or_keeps_its_value(tmp_path
     done = subprocess.run(lint, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     warnings = set(re.findall(r"^%Warning-(\w+)", done.stderr, re.M))
     assert warnings <= {
-        "ASCRANGE", "CASEINCOMPLETE", "CASEOVERLAP", "DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "VARHIDDEN", "WIDTHEXPAND",
-        "WIDTHTRUNC",
+        "ASCRANGE", "CASEINCOMPLETE", "CASEOVERLAP", "DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL",
+        "VARHIDDEN", "WIDTHEXPAND", "WIDTHTRUNC",
     }  # fmt: skip
