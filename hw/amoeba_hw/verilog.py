@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from amoeba_hw.rtlil import generate_rtlil
 from amoeba_hw.yosys import write_verilog
 
-__all__ = ["generate_verilog", "with_loops", "without_collection"]
+__all__ = ["generate_verilog", "portable", "with_loops", "without_collection"]
 
 _EQUAL_ROWS = re.compile(
     r"^  initial begin\n"
@@ -18,6 +18,24 @@ _EQUAL_ROWS = re.compile(
     re.MULTILINE,
 )
 """Yosys' initial block of a memory whose rows are all the same: a line for each."""
+
+_YOSYS_TRIGGER = re.compile(
+    r"^  (?:reg \\\$auto\$verilog_backend\S+  = 0;|  if \(\\\$auto\$verilog_backend\S+ \) begin end)\n", re.MULTILINE
+)
+"""The register by which Yosys wants blocks to run at time zero, and its uses."""
+
+_CONNECTION = re.compile(r"^  always @\*\n(    \S.*;\n)", re.MULTILINE)
+"""A connection to bits of a register, whose other bits a block writes."""
+
+_BLOCK = "  always @* begin\n"
+_START = r"""  reg \$start ;
+  // verilator lint_off INITIALDLY
+  initial \$start  <= 1'h1;
+  // verilator lint_on INITIALDLY
+"""
+
+_YOSYS_NAME = re.compile(r"\\\$auto\$[^\s:]+:\d+:(?=\S+\$\d+ )")
+"""The beginning of a name that Yosys made: its own source line. The rest of the name is unique without it."""
 
 
 @contextmanager
@@ -43,7 +61,28 @@ def generate_verilog(component, name="top"):
     is none.
     """
     with without_collection():
-        return with_loops(write_verilog(generate_rtlil(component, name)))
+        return with_loops(portable(write_verilog(generate_rtlil(component, name))))
+
+
+def portable(text):
+    r"""Verilog as Yosys writes it, made to mean the same in every simulator and every viewer of waveforms.
+
+    IEEE 1364 runs ``always @*`` when an input changes. Yosys writes blocks whose inputs are constants, or registers
+    that begin with their values, so that nothing changes and the outputs stay unknown. Each block reads the register
+    ``\$start`` too, which changes once. That assignment is nonblocking: all blocks wait for their inputs by then.
+
+    GTKWave reads no names with the colons that Yosys writes.
+    """
+    modules = text.split("endmodule\n")
+    return _YOSYS_NAME.sub(r"\\$", "endmodule\n".join(map(_started, modules)))
+
+
+def _started(module):
+    """Verilog of one module, whose combinational logic runs at time zero."""
+    module = _YOSYS_TRIGGER.sub("", module)
+    module = _CONNECTION.sub(r"  always @* begin\n\1  end\n", module)
+    module = module.replace(_BLOCK, f"{_BLOCK}    if (\\$start ) begin end\n")
+    return module.replace(_BLOCK, _START + _BLOCK, 1)
 
 
 def with_loops(text):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,9 +15,9 @@ from xml.etree import ElementTree
 from amaranth.hdl import Elaboratable
 from cocotb_tools import config
 
-from amoeba_sim.verilate import build_bench, cache_directory
+from amoeba_sim.verilate import build_bench, cache_directory, remembered_verilog
 
-__all__ = ["BenchFailure", "bench_parameters", "run_bench"]
+__all__ = ["BenchFailure", "bench_parameters", "run_bench", "run_bench_from_random_values", "run_bench_in_icarus"]
 
 TESTBENCHES = Path(__file__).resolve().parents[1] / "testbenches"
 _TOP = "dut"
@@ -70,25 +71,80 @@ def run_bench(
     BuildError
         If the component cannot be built.
     """
-    seed = int(os.environ.get("AMOEBA_SEED", seed))
     executable = build_bench(component, _TOP, waves=waves)
-    runs = _runs_directory()
-    runs.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{bench_module}-", dir=runs))
-    environment = {
-        **os.environ,
-        **_cocotb_environment(bench_module, directory, folder, seed),
-        "AMOEBA_BENCH_PARAMETERS": json.dumps(dict(parameters or {})),
-        **(extra_env or {}),
-    }
-    problem = _execute([str(executable), *(["--trace"] if waves else [])], folder, environment, timeout)
-    problem = problem or _failed_tests(folder / "results.xml")
-    if problem is None:
-        if not waves:
-            shutil.rmtree(folder)
-        return
-    name = component.func.__name__ if isinstance(component, partial) else type(component).__name__
-    raise BenchFailure(f"{bench_module} on {name}: {problem}\n{_reproducer(seed, folder)}")
+    bench = _Bench(bench_module, directory, int(os.environ.get("AMOEBA_SEED", seed)), timeout)
+    environment = {**_VERILATOR, **_parameters_of(parameters), **(extra_env or {})}
+    bench.run(component, [str(executable), *(["--trace"] if waves else [])], environment, keeps_folder=waves)
+
+
+def run_bench_from_random_values(
+    component: Elaboratable | partial,
+    bench_module: str,
+    *,
+    seed: int,
+    timeout: float,
+    parameters: Mapping[str, object],
+) -> None:
+    """Run a testbench as :func:`run_bench` does, where all that nothing initialises begins with random values.
+
+    Inputs begin so, too: the testbench must drive them all.
+    """
+    executable = build_bench(component, _TOP)
+    values = ["+verilator+rand+reset+2", f"+verilator+seed+{seed}"]
+    bench = _Bench(bench_module, TESTBENCHES, seed, timeout)
+    bench.run(component, [str(executable), *values], {**_VERILATOR, **_parameters_of(parameters)})
+
+
+def run_bench_in_icarus(
+    component: partial, bench_module: str, *, standard: str, timeout: float, parameters: Mapping[str, object]
+) -> None:
+    """Run a testbench as :func:`run_bench` does, in Icarus Verilog.
+
+    ``standard`` is the year of the Verilog that Icarus reads: ``2005`` or ``2012``. Raises CalledProcessError if it
+    cannot.
+    """
+    with tempfile.TemporaryDirectory() as build:
+        design, options, compiled = (str(Path(build) / name) for name in ("design.v", "options", "design.vvp"))
+        Path(design).write_text(remembered_verilog(component, _TOP))
+        Path(options).write_text("+timescale+1ns/1ps\n")
+        subprocess.run(["iverilog", f"-g{standard}", "-f", options, "-s", _TOP, "-o", compiled, design], check=True)
+        command = ["vvp", "-M", str(config.libs_dir), "-m", config.lib_entry("vpi", "icarus"), compiled]
+        _Bench(bench_module, TESTBENCHES, 1, timeout).run(component, command, _parameters_of(parameters))
+
+
+# Verilator applies cocotb's writes after the edge that triggered them, as cocotb expects.
+_VERILATOR = {"COCOTB_TRUST_INERTIAL_WRITES": "1"}
+
+
+def _parameters_of(parameters: Mapping[str, object] | None) -> dict[str, str]:
+    return {"AMOEBA_BENCH_PARAMETERS": json.dumps(dict(parameters or {}))}
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """A run of a testbench: in which folder its module is, and the rest as :func:`run_bench` has it."""
+
+    module: str
+    directory: Path
+    seed: int
+    timeout: float
+
+    def run(
+        self, component: object, command: list[str], environment: Mapping[str, str], *, keeps_folder: bool = False
+    ) -> None:
+        """Run a simulator; raises BenchFailure."""
+        runs = _runs_directory()
+        runs.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{self.module}-", dir=runs))
+        cocotb = _cocotb_environment(self.module, self.directory, folder, self.seed)
+        problem = _execute(command, folder, {**os.environ, **cocotb, **environment}, self.timeout)
+        problem = problem or _failed_tests(folder / "results.xml")
+        if problem is None:
+            if not keeps_folder:
+                shutil.rmtree(folder)
+            return
+        name = component.func.__name__ if isinstance(component, partial) else type(component).__name__
+        raise BenchFailure(f"{self.module} on {name}: {problem}\n{_reproducer(self.seed, folder)}")
 
 
 def _runs_directory() -> Path:
@@ -113,8 +169,6 @@ def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: 
         "COCOTB_TOPLEVEL": _TOP,
         "COCOTB_RANDOM_SEED": str(seed),
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
-        # Verilator applies cocotb's writes after the edge that triggered them, as cocotb expects.
-        "COCOTB_TRUST_INERTIAL_WRITES": "1",
         "GPI_USERS": f"{_libpython()};{config.pygpi_entry_point()}",
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),

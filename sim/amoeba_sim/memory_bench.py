@@ -154,7 +154,7 @@ class MemoryBench:
     def __init__(self, parameters: NicParameters, base: int = 0x1234_5678_0000):
         self.parameters = parameters
         self.base = base
-        source = remembered_verilog(partial(MemoryEngine, parameters), "top").replace("always @*", "always_comb")
+        source = remembered_verilog(partial(MemoryEngine, parameters), "top")
         library = ctypes.CDLL(str(vector_bench._build(source, self._header() + _HARNESS.read_text(), "memory")))
         self._run = library.memory_engine_run
 

@@ -91,8 +91,6 @@ class VectorBench:
         else:
             source = verilog or generate_verilog(component)
             self._ports = _ports_of_component(component)
-        # `always @*` never runs when all it assigns is constant; `always_comb` runs at time zero as well.
-        source = source.replace("always @*", "always_comb")
         self._clocked = "input clk;" in source
         if self._clocked:
             self._ports["rst"] = _Port("rst", 1, is_input=True)
@@ -249,9 +247,9 @@ def _build(source: str, harness: str, name: str) -> Path:
                 "-Wno-CASEOVERLAP",  # a priority decoder, as Yosys writes it
                 "-O3",
                 "--x-assign",
-                "fast",
+                "unique",
                 "--x-initial",
-                "fast",
+                "unique",
                 "--noassert",
                 scratch / "top.v",
             ]

@@ -215,9 +215,9 @@ _DEBIAN_PACKAGES = {"ar": "binutils", "g++": "g++", "make": "make"}
 # includes a precompiled header.
 _MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include", "OPT_GLOBAL=-O2")
 
-# Amaranth's output is two-valued and fully initialised, so that "fast" loses nothing.
+# Nothing may depend on values that the Verilog does not give: they are 0, or random where a testbench asks for that.
 _VERILATOR_FLAGS = (
-    "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--prefix", "Vtop",
+    "--cc", "--exe", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--no-timing", "--prefix", "Vtop",
     "-Wno-fatal", "-Wno-lint", "--quiet", "--output-split", "10000",
 )  # fmt: skip
 
@@ -394,7 +394,7 @@ def _wave_flags(waves: Waves | None) -> list[str]:
                 "Waveforms in FST need the headers of lz4 and zlib (Debian packages: liblz4-dev zlib1g-dev); "
                 "those in VCD do not"
             )
-    return [f"--trace-{waves}"] if waves else []
+    return [f"--trace-{waves}", "--timescale-override", "1ns/1ns"] if waves else []
 
 
 def nic_library(

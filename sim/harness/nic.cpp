@@ -172,6 +172,7 @@ struct amoeba_nic {
 
 private:
     static constexpr int RESET_CYCLES = 4;
+    static constexpr int HALF_CYCLE = 2;  // nanoseconds of waveforms: 250 MHz
 
     bool failed() const { return violation_.any() || context_.gotError() || context_.gotFinish(); }
 
@@ -185,7 +186,7 @@ private:
         memory_runs_ = top_->memory_runs;
 #endif
 #if VM_TRACE
-        if (waves_) waves_->dump(half_cycles_);
+        if (waves_) waves_->dump(half_cycles_ * HALF_CYCLE);
         ++half_cycles_;
 #endif
     }

@@ -450,6 +450,7 @@ def test_views_name_the_waveform_and_the_ports_bus_by_bus(tmp_path):
     gtkwave, surfer = write_views(tmp_path / "nic.fst", NicParameters(data_width=128))
     saved = gtkwave.read_text()
     assert f'[dumpfile] "{tmp_path / "nic.fst"}"' in saved
+    assert "[timestart] 0\n*-1.000000 -1\n" in saved  # 2 ns in a pixel
     signals = re.findall(r"^TOP\.boundary\.nic\.(\w+)(?:\[(\d+):0\])?$", saved, re.M)
     assert ("host__rdata", "127") in signals
     assert ("clk", "") in signals

@@ -1,11 +1,13 @@
 """The Verilog that the hardware is shipped and simulated as."""
 
+import re
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -100,6 +102,48 @@ def test_a_memory_begins_with_what_it_was_given_when_its_rows_are_a_loop(tmp_pat
 def test_c11_settings_are_read_as_explore_reads_them(setting):
     name, (value,) = read_axis(setting)
     assert getattr(parameters_from(128, [setting]), name) == value
+
+
+class Mixed(wiring.Component):
+    """Logic that no input ever changes, of constants, of a register, and under a condition."""
+
+    o: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal(2, init=2)
+        m.d.sync += kept.eq(kept)
+        m.d.comb += [self.o[:2].eq(3), self.o[2:4].eq(kept)]
+        with m.If(kept[1]):
+            m.d.comb += self.o[4:].eq(9)
+        return m
+
+
+def test_every_block_of_logic_reads_what_starts_it_and_names_have_no_colon():
+    text = generate_verilog(Mixed())
+    blocks = re.findall(r"always @\*.*\n.*\n", text)
+    assert len(blocks) >= 2
+    assert set(blocks) == {"always @* begin\n    if (\\$start ) begin end\n"}
+    assert text.count("initial \\$start  <= 1'h1;") == 1
+    assert [name for name in re.findall(r"\\\S+", text) if ":" in name] == []
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs iverilog (Debian package: iverilog)")
+@pytest.mark.parametrize("standard", ["2005", "2012"])
+def test_logic_that_no_input_ever_changes_has_its_value_in_icarus(tmp_path, standard):
+    bench = """
+        module bench;
+          wire [7:0] o;
+          top top(.clk(1'b0), .rst(1'b0), .o(o));
+          initial #1 $display("%b", o);
+        endmodule
+    """
+    text = generate_verilog(Mixed())
+    (tmp_path / "top.v").write_text(text + bench)
+    command = ["iverilog", f"-g{standard}", "-s", "bench", "-o", tmp_path / "top.vvp", tmp_path / "top.v"]
+    subprocess.run(command, check=True)
+    shown = subprocess.run(["vvp", tmp_path / "top.vvp"], capture_output=True, text=True, check=True).stdout
+    assert shown == "10011011\n"
 
 
 def test_parameters_are_read_as_the_command_line_has_them():

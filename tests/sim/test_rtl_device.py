@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -506,6 +507,24 @@ def test_a_waveform_in_fst_holds_what_one_in_vcd_does(tmp_path):
     assert "bar__wdata" in names["fst"]
     assert names["fst"] == names["vcd"]
     assert f"{0xABC:032b}"[-12:] in texts["fst"]
+
+
+def test_gtkwave_reads_a_waveform_and_its_time_is_in_nanoseconds(tmp_path):
+    converter = shutil.which("vcd2fst")
+    if converter is None:
+        pytest.skip("needs vcd2fst: apt-get install gtkwave")
+    path = tmp_path / "wave.vcd"
+    with RtlDevice(build_nic(engine.CopyEngine(64), waves="vcd")) as waving:
+        waving.start_waves(path)
+        waving.run_until(waving.cycles + 20)
+        waving.stop_waves()
+    text = path.read_text()
+    assert re.search(r"\$timescale\s+1ns\s+\$end", text)
+    assert [name for name in re.findall(r"\$var .*? (\S+)(?: \[[\d:]+\])? \$end", text) if ":" in name] == []
+    times = [int(time) for time in re.findall(r"^#(\d+)$", text, re.M)]
+    assert {later - earlier for earlier, later in itertools.pairwise(times)} == {2}  # half of a cycle at 250 MHz
+    done = subprocess.run([converter, path, tmp_path / "wave.fst"], capture_output=True, text=True, check=True)
+    assert "error" not in (done.stdout + done.stderr).lower()
 
 
 def test_the_buses_tell_where_beats_move_and_where_they_wait(library):

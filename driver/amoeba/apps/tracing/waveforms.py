@@ -87,7 +87,7 @@ def write_views(waveform: Path, parameters: NicParameters, *, pcie: bool = False
     """
     gtkwave, surfer = waveform.with_suffix(".gtkw"), waveform.with_suffix(".sucl")
     groups = _pcie_groups(parameters) if pcie else _axi_groups(parameters)
-    lines = ["[*] Amoeba's ports, bus by bus", f'[dumpfile] "{waveform.resolve()}"', "[treeopen] TOP."]
+    lines = ["[*] Amoeba's ports, bus by bus", f'[dumpfile] "{waveform.resolve()}"', _GTKWAVE_ZOOM, "[treeopen] TOP."]
     commands = []
     for title, signals in groups.items():
         lines += [_GTKWAVE_TITLE, f"-{title}"]
@@ -101,6 +101,8 @@ def write_views(waveform: Path, parameters: NicParameters, *, pcie: bool = False
     return gtkwave, surfer
 
 
+_GTKWAVE_ZOOM = "[timestart] 0\n*-1.000000 -1"
+"""The first nanosecond, and the negative logarithm to base 2 of nanoseconds in a pixel: 500 cycles of 4 are 1000."""
 _GTKWAVE_TITLE, _GTKWAVE_HEX, _GTKWAVE_BIT = "@200", "@22", "@28"
 """Flags of a save file's lines that follow: a comment, a number in hexadecimal, a bit."""
 
