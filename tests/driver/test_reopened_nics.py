@@ -50,6 +50,15 @@ def test_a2_operations_of_a_nic_that_is_opened_again_are_executed(machines, keep
             work(fabric, keep)
 
 
+def test_a2_operations_are_executed_though_the_driver_before_closed_nothing(machines, keep):
+    """It left its contexts enabled, as one does that is killed, or whose CLOSEs after a reset take too long."""
+    former = machines.open()
+    work(former, keep)
+    with machines.open() as fabric:
+        work(fabric, keep)
+    former.close()
+
+
 @pytest.mark.parametrize("numbers", [(0,), (1,), (0, 1)], ids=["initiator", "target", "both"])
 def test_a2_operations_after_a_reset_are_executed(machines, numbers, keep):
     for _ in range(2):

@@ -143,6 +143,8 @@ class ContextTable:
             settings.transmit_base, settings.transmit_size, settings.completion_base, settings.completion_size
         )
         watching.enabled(self._registers.device, self._registers.parameters, context, rings)
+        # A driver that ended without closing may have left it enabled, and only what is disabled begins at index 0.
+        self._registers.write("contexts", "control", 0, context)
         self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self._registers.write("contexts", "transmit_size", settings.transmit_size, context)
         self._registers.write_wide("contexts", "completion_base", settings.completion_base, context)
