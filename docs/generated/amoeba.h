@@ -41,12 +41,12 @@
 #define AMOEBA_DEVICE_TARGET_PDCS 0x03c /* R: Packet delivery contexts kept for initiators elsewhere. */
 #define AMOEBA_DEVICE_RETRANSMIT_TIMEOUT 0x040 /* RW: Cycles without progress until packets are sent again; doubles from timeout to timeout, five times. */
 #define AMOEBA_DEVICE_RETRANSMIT_LIMIT 0x044 /* RW: Timeouts in a row after which a PDC is given up. */
-#define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none. */
+#define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory, or 0: none; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_DEVICE_ANSWER_BASE_HIGH 0x04c /* RW: The same, high half. */
 #define AMOEBA_DEVICE_RECEIVES 0x050 /* R: Receives that may be posted, per context. */
 #define AMOEBA_DEVICE_UNEXPECTED 0x054 /* R: Unexpected slots, per context. */
 #define AMOEBA_DEVICE_EVENT_COUNTERS 0x058 /* R: Event counters, number 0 (none) included. */
-#define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
+#define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory, or 0: not written; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero; descriptors of all contexts may advance it. */
 #define AMOEBA_DEVICE_COUNTER_CONTEXTS 0x068 /* RW: Contexts, a bit each, for counter_admit. */
@@ -72,13 +72,13 @@
 #define AMOEBA_CONTEXTS_VERSION 1
 #define AMOEBA_CONTEXTS_CONTROL 0x040 /* RW: Enable and options: ContextControl. */
 #define AMOEBA_CONTEXTS_CONTROL_STRIDE 0x080
-#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW 0x044 /* RW: Address of the transmit ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW 0x044 /* RW: Address of the transmit ring, low half; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH 0x048 /* RW: Address of the transmit ring, high half. */
 #define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_TRANSMIT_SIZE 0x04c /* RW: log2 of the transmit ring's entries, 0 to 15. */
 #define AMOEBA_CONTEXTS_TRANSMIT_SIZE_STRIDE 0x080
-#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW 0x050 /* RW: Address of the completion ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW 0x050 /* RW: Address of the completion ring, low half; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH 0x054 /* RW: Address of the completion ring, high half. */
 #define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH_STRIDE 0x080
@@ -90,19 +90,19 @@
 #define AMOEBA_CONTEXTS_JOB_ID_STRIDE 0x080
 #define AMOEBA_CONTEXTS_PID_ON_FEP 0x064 /* RW: UET process id (12 bits) whose requests are accepted. */
 #define AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE 0x080
-#define AMOEBA_CONTEXTS_EVENT_BASE_LOW 0x068 /* RW: Address of the event ring, low half; 64-byte aligned, 0: none. */
+#define AMOEBA_CONTEXTS_EVENT_BASE_LOW 0x068 /* RW: Address of the event ring, low half, or 0: none; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_CONTEXTS_EVENT_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_EVENT_BASE_HIGH 0x06c /* RW: Address of the event ring, high half. */
 #define AMOEBA_CONTEXTS_EVENT_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_EVENT_SIZE 0x070 /* RW: log2 of the event ring's entries, 3 to 15. */
 #define AMOEBA_CONTEXTS_EVENT_SIZE_STRIDE 0x080
-#define AMOEBA_CONTEXTS_RECEIVE_BASE_LOW 0x074 /* RW: Address of the receive ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_RECEIVE_BASE_LOW 0x074 /* RW: Address of the receive ring, low half; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_CONTEXTS_RECEIVE_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_RECEIVE_BASE_HIGH 0x078 /* RW: Address of the receive ring, high half. */
 #define AMOEBA_CONTEXTS_RECEIVE_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_RECEIVE_SIZE 0x07c /* RW: log2 of the receive ring's entries, 0 to 15. */
 #define AMOEBA_CONTEXTS_RECEIVE_SIZE_STRIDE 0x080
-#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW 0x080 /* RW: Unexpected slots: unexpected * payload bytes of host memory; 4 KiB aligned, 0: no messages. */
+#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW 0x080 /* RW: Unexpected slots: unexpected * payload bytes of host memory, or 0: no messages; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH 0x084 /* RW: The same, high half. */
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH_STRIDE 0x080

@@ -121,7 +121,7 @@ class Register:
     """One 32-bit register, or an array of ``count`` registers ``stride`` bytes apart.
 
     ``offset`` is in bytes from the start of the block. Fields are optional: without them the register is one
-    number.
+    number. Bits below ``multiple_of``, a power of two, stay zero whatever is written.
     """
 
     name: str
@@ -132,6 +132,11 @@ class Register:
     count: int = 1
     stride: int = 4
     fields: tuple[Field, ...] = ()
+    multiple_of: int = 1
+
+    def kept(self, value: int) -> int:
+        """Return what the register holds once ``value`` is written."""
+        return value & -self.multiple_of
 
     def address(self, index: int = 0) -> int:
         """Byte offset in the block of element ``index``. Raises LayoutError outside the array."""

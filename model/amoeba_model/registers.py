@@ -15,6 +15,7 @@ from amoeba_model.parameters import NicParameters
 __all__ = [
     "ABI_VERSION",
     "BAR_SIZE",
+    "BASE_MULTIPLE",
     "DOORBELL_PAGE",
     "DOORBELL_PAGE_SIZE",
     "DOORBELL_REGISTERS",
@@ -54,6 +55,10 @@ PDC_REFUSALS = 512
 """Hold-offs because of NO_PDC_AVAIL in a row, for each of ``retransmit_limit`` + 1, after which one more makes the
 PDC fail. For each that is 128 timeouts, where a target with the same settings gives away what is idle for 32, in
 hardware up to 64: who has waited in vain has waited for PDCs that are in use."""
+
+BASE_MULTIPLE = 64
+"""Rings, slots, answer memory and event counters begin at multiples of this: their registers have no lower bits.
+So no entry lies across a beat, a line or a page, whatever the driver writes."""
 
 KEY_PROBES = 8
 """Slots of the key table in which one key may lie: see :func:`key_slots`."""
@@ -220,6 +225,12 @@ def _rw(name: str, offset: int, doc: str, reset: int = 0, count: int = 1, stride
     return Register(name, offset, Access.RW, doc, reset=reset, count=count, stride=stride)
 
 
+def _base_low(name: str, offset: int, doc: str, count: int = 1, stride: int = 4) -> Register:
+    """Declare the low half of an address at which the NIC begins to count entries or slots."""
+    doc = f"{doc}; a multiple of {BASE_MULTIPLE}: lower bits stay zero."
+    return Register(f"{name}_base_low", offset, Access.RW, doc, count=count, stride=stride, multiple_of=BASE_MULTIPLE)
+
+
 def _device_block() -> RegisterBlock:
     return RegisterBlock(
         "device",
@@ -243,19 +254,15 @@ def _device_block() -> RegisterBlock:
                 reset=RETRANSMIT_TIMEOUT,
             ),
             _rw("retransmit_limit", 0x44, "Timeouts in a row after which a PDC is given up.", reset=RETRANSMIT_LIMIT),
-            _rw(
-                "answer_base_low",
-                0x48,
-                "Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none.",
+            _base_low(
+                "answer", 0x48, "Answer memory: target_pdcs * window * payload bytes of host memory, or 0: none"
             ),
             _rw("answer_base_high", 0x4C, "The same, high half."),
             _ro("receives", 0x50, "Receives that may be posted, per context."),
             _ro("unexpected", 0x54, "Unexpected slots, per context."),
             _ro("event_counters", 0x58, "Event counters, number 0 (none) included."),
-            _rw(
-                "counter_base_low",
-                0x5C,
-                "Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written.",
+            _base_low(
+                "counter", 0x5C, "Event counters: event_counters * 16 bytes of host memory, or 0: not written"
             ),
             _rw("counter_base_high", 0x60, "The same, high half."),
             Register(
@@ -304,6 +311,9 @@ def _context_block(contexts: int) -> RegisterBlock:
     def each(name: str, offset: int, doc: str) -> Register:
         return _rw(name, 0x40 + offset, doc, count=contexts, stride=CONTEXT_STRIDE)
 
+    def base_low(name: str, offset: int, doc: str) -> Register:
+        return _base_low(name, 0x40 + offset, doc, count=contexts, stride=CONTEXT_STRIDE)
+
     return RegisterBlock(
         "contexts",
         0x414D_0003,
@@ -311,25 +321,23 @@ def _context_block(contexts: int) -> RegisterBlock:
         0x40 + contexts * CONTEXT_STRIDE,
         (
             each("control", 0x00, "Enable and options: ContextControl."),
-            each("transmit_base_low", 0x04, "Address of the transmit ring, low half; 64-byte aligned."),
+            base_low("transmit", 0x04, "Address of the transmit ring, low half"),
             each("transmit_base_high", 0x08, "Address of the transmit ring, high half."),
             each("transmit_size", 0x0C, "log2 of the transmit ring's entries, 0 to 15."),
-            each("completion_base_low", 0x10, "Address of the completion ring, low half; 64-byte aligned."),
+            base_low("completion", 0x10, "Address of the completion ring, low half"),
             each("completion_base_high", 0x14, "Address of the completion ring, high half."),
             each("completion_size", 0x18, "log2 of the completion ring's entries, 0 to 15."),
             each("domain", 0x1C, "Protection domain (8 bits): only keys of the same domain are accepted."),
             each("job_id", 0x20, "UET job (24 bits) whose requests are accepted."),
             each("pid_on_fep", 0x24, "UET process id (12 bits) whose requests are accepted."),
-            each("event_base_low", 0x28, "Address of the event ring, low half; 64-byte aligned, 0: none."),
+            base_low("event", 0x28, "Address of the event ring, low half, or 0: none"),
             each("event_base_high", 0x2C, "Address of the event ring, high half."),
             each("event_size", 0x30, "log2 of the event ring's entries, 3 to 15."),
-            each("receive_base_low", 0x34, "Address of the receive ring, low half; 64-byte aligned."),
+            base_low("receive", 0x34, "Address of the receive ring, low half"),
             each("receive_base_high", 0x38, "Address of the receive ring, high half."),
             each("receive_size", 0x3C, "log2 of the receive ring's entries, 0 to 15."),
-            each(
-                "unexpected_base_low",
-                0x40,
-                "Unexpected slots: unexpected * payload bytes of host memory; 4 KiB aligned, 0: no messages.",
+            base_low(
+                "unexpected", 0x40, "Unexpected slots: unexpected * payload bytes of host memory, or 0: no messages"
             ),
             each("unexpected_base_high", 0x44, "The same, high half."),
             each("read_counter", 0x48, "Event counter of peers' requests that fetch something (8 bits); 0: none."),

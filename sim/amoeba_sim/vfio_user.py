@@ -6,7 +6,8 @@ An :class:`EndpointServer` has several NICs on one network, and a socket for eac
 
 Memory of the guest is reached through the descriptors that QEMU hands over, at the I/O virtual addresses that the
 guest's IOMMU knows. A client is not trusted: what it says wrong is answered with an error, and what is no message
-ends its connection. When it goes, its NIC is reset, and waits for the next.
+ends its connection. When it goes, its NIC is reset, and waits for the next. A NIC that breaks a rule of its buses is
+reset, too, and loses its client; the others go on.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from amoeba_model.device import DeviceError
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.vfio import (
     DEVICE_INFO,
@@ -266,6 +268,8 @@ class _Port:
         """Given up for a moment when the process has no other descriptor."""
         self.turned_away = 0
         """Clients that there was no descriptor for."""
+        self.failed = 0
+        """How often the NIC broke a rule of its buses, and was reset."""
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(path.stat().st_mode):
                 path.unlink()
@@ -324,10 +328,10 @@ class _Port:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
         os.close(self._spare)
+        self.turned_away += 1
         with contextlib.suppress(OSError):
             self._listener.accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.turned_away += 1
         return None
 
     def report_faults(self) -> None:
@@ -337,12 +341,29 @@ class _Port:
             if self._reported <= _MOST_REPORTED:
                 print(f"{self.path.name}: {fault}", file=sys.stderr, flush=True)
 
+    def check(self) -> bool:
+        """Reset the NIC if it has failed, and hang up on its client; return whether it had failed."""
+        device = self.function.device
+        try:
+            device.run_until(device.cycles)  # a NIC that has failed says so until it is reset
+        except DeviceError as error:
+            print(f"{self.path.name}: connection closed: the NIC failed: {error}", file=sys.stderr, flush=True)
+        else:
+            return False
+        self.failed += 1
+        self._reset()
+        return True
+
     def disconnect(self) -> None:
+        if self.connection is not None:
+            self._reset()
+
+    def _reset(self) -> None:
         self._reported = 0
         if self.connection is not None:
             self.connection.channel.close()
             self.connection = None
-            self.function.abandon()
+        self.function.abandon()
 
     def close(self) -> None:
         self.disconnect()
@@ -386,10 +407,7 @@ class EndpointServer:
         return tuple(port.path for port in self._ports)
 
     def run(self) -> None:
-        """Serve until :meth:`stop` is called, by a handler of signals or another thread.
-
-        Raises DeviceError if a NIC breaks.
-        """
+        """Serve until :meth:`stop` is called, by a handler of signals or another thread."""
         work = 0.0
         while True:
             # At rest: how long the last step took decides how often there is one.
@@ -402,12 +420,20 @@ class EndpointServer:
                 self._wait(_FOLLOWING)
             if self._connected:
                 begin = time.perf_counter()
-                self.network.step(at_once=True)
+                self._step()
                 self.steps += 1
                 for port in self._ports:
                     port.function.raise_interrupts()
                     port.report_faults()
                 work = time.perf_counter() - begin
+
+    def _step(self) -> None:
+        """Let time pass; a NIC that fails meanwhile is reset. Raises DeviceError if none of them is the cause."""
+        try:
+            self.network.step(at_once=True)
+        except DeviceError:
+            if not sum([port.check() for port in self._ports]):
+                raise
 
     def stop(self) -> None:
         os.eventfd_write(self._stop, 1)

@@ -25,7 +25,7 @@ class BusRules:
     """Fails the test if the design breaks a rule of a channel that it drives, and records what passes.
 
     The rules: valid and everything with it stay until the transfer (AXI A3.2.1, AXI-Stream 2.2.1), and valid is
-    low while reset lasts (A3.1.2), from the first clock edge in it on.
+    low while reset lasts (A3.1.2), from the first clock edge in it on. No burst crosses 4 KiB (A3.4.1).
 
     Parameters
     ----------
@@ -58,6 +58,11 @@ class BusRules:
                 continue
             offered = {name: int(signal.value) for name, signal in signals.items()}
             assert refused in (None, offered), f"{prefix}{channel} changed before the transfer: {refused}, {offered}"
+            if "burst" in offered:
+                first = offered["addr"] >> offered["size"]
+                last = first + offered["len"]
+                page = 12 - offered["size"]
+                assert first >> page == last >> page, f"{prefix}{channel} crosses 4 KiB: {offered}"
             if ready.value:
                 self.transfers[channel].append(offered)
             refused = None if ready.value else offered

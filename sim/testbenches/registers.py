@@ -31,14 +31,16 @@ from cocotbext.axi import AxiResp
 
 CONTEXTS = bench_parameters()["contexts"]
 BLOCKS = {placed.block.name: placed for placed in bar_blocks(NicParameters(contexts=CONTEXTS))}
-STORAGE = {
-    placed.address(register.name, index): register.reset
+KEEPERS = {
+    placed.address(register.name, index): register
     for placed in BLOCKS.values()
     for register in placed.block.registers
     if register.access is Access.RW
     for index in range(register.count)
 }
-"""Every register that keeps what is written, with its value after reset."""
+"""Every register that keeps what is written."""
+STORAGE = {address: register.reset for address, register in KEEPERS.items()}
+"""The same, with its value after reset."""
 DOORBELLS = ["transmit_tails", "completion_heads", "arms", "event_heads", "event_arms", "receive_tails"]
 """In the order of their registers, from the start of a doorbell page."""
 EVENTS = {
@@ -130,7 +132,8 @@ async def every_writable_register_keeps_its_own_value_and_no_other(dut, pace):
     async def writer():
         for address in random.sample(sorted(STORAGE), len(STORAGE)) + random.choices(sorted(STORAGE), k=50):
             value = random.getrandbits(32)
-            changing[address] = (values[address], value)
+            kept = value & ~63 if KEEPERS[address].name.endswith("_base_low") else value
+            changing[address] = (values[address], kept)
             if random.random() < 0.2:
                 # Not all four bytes: refused, and nothing changes.
                 size = random.randint(1, 3)
@@ -139,7 +142,7 @@ async def every_writable_register_keeps_its_own_value_and_no_other(dut, pace):
                 assert response is AxiResp.SLVERR
             else:
                 assert await bench.write(address, value) is AxiResp.OKAY
-                values[address] = value
+                values[address] = kept
             del changing[address]
 
     changing = {}
@@ -218,6 +221,23 @@ async def contexts_and_own_address_are_shown(dut):
         "pid_on_fep": 0x123,
     }
     assert int(dut.contexts__0.value) == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def b7_low_bits_of_bases_stay_zero(dut):
+    bench = Bench(dut)
+    await start(dut)
+    names = ["transmit_base", "completion_base", "event_base", "receive_base", "unexpected_base"]
+    for low in (0xFE0, 0xFFFF_FFFF, 0x3F):
+        kept = low & 0xFFFF_FFC0
+        for block, registers in (("device", ["answer_base", "counter_base"]), ("contexts", names)):
+            for name in registers:
+                await bench.set(block, **{f"{name}_low": low, f"{name}_high": 0xFFFF_FFFF})
+                assert await bench.read(BLOCKS[block].address(f"{name}_low")) == kept, name
+                assert await bench.read(BLOCKS[block].address(f"{name}_high")) == 0xFFFF_FFFF, name
+        shown = unpack(CONTEXT, int(dut.contexts__0.value))
+        for base in (int(dut.answer_base.value), int(dut.counter_base.value), *(shown[name] for name in names)):
+            assert base == 0xFFFF_FFFF << 32 | kept
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")

@@ -12,6 +12,8 @@ import time
 
 import pytest
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.device import DeviceError
+from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.pci import REFUSED_OFFSET
 from amoeba_model.registers import DOORBELL_PAGE, ContextControl, bar_blocks
@@ -20,6 +22,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim import vfio_user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.devices import DEVICES
 from support.vfio_client import HEADER, VERSION, Client, RefusedError, sealed_memory, serving
 
 PAGE = 4096
@@ -398,6 +401,72 @@ def test_a_server_without_free_descriptors_turns_a_client_away_and_goes_on(serve
     monkeypatch.undo()
     assert port.turned_away == 1
     assert is_well(path)
+
+
+class Fragile(ModelDevice):
+    """A NIC that fails, as the RTL does when it breaks a rule of its buses, until it is reset."""
+
+    broken = False
+
+    def run_until(self, cycle):
+        if self.broken:
+            raise DeviceError("AR crosses 4 KiB")
+        super().run_until(cycle)
+
+    def function_reset(self):
+        self.broken = False
+        super().function_reset()
+
+
+@pytest.mark.parametrize("used", [True, False], ids=["with a client", "without"])
+def test_b7_a_nic_that_fails_ends_its_own_connection_alone(tmp_path, monkeypatch, used, memory):
+    monkeypatch.setitem(DEVICES, "fragile", Fragile)
+    file, view = memory
+    with serving(tmp_path, ["model", "fragile"]) as (server, (path, other)), Client(path) as neighbour:
+        guest = Client(other)
+        guest.enable()
+        if not used:
+            guest.close()
+            wait_for(lambda: server._ports[1].connection is None)
+        server.functions[1].device.broken = True
+        neighbour.enable()
+        wait_for(lambda: server._ports[1].failed == 1)
+        if used:
+            with pytest.raises((EOFError, ConnectionError)):
+                guest.register(0)
+            guest.close()
+        neighbour.map(file, 0, IOVA, 2 * PAGE)
+        set_up_context(neighbour, IOVA)
+        post_nop(neighbour, view)
+        wait_for(lambda: COMPLETION.unpack(view[PAGE : PAGE + COMPLETION.size])["context"] == 0x1234)
+        assert is_well(other)
+        assert server._ports[0].failed == 0
+
+
+@pytest.mark.parametrize("kind", ["model", "rtl"])
+def test_b7_a_guest_may_write_any_address_of_a_ring(tmp_path, memory, kind):
+    """Each base of the row, which ends in 0xFE0; one that the NIC does not use stays as it is written."""
+    file, view = memory
+    with serving(tmp_path, [kind]) as (server, (path,)), Client(path) as client:
+        client.enable()
+        client.map(file, 0, IOVA, 4 * PAGE)
+        for name in ("receive", "event", "unexpected", "transmit", "completion"):
+            client.set_register(BLOCKS["contexts"].address(f"{name}_base_low"), (IOVA + 0xFE0) & 0xFFFF_FFFF)
+            client.set_register(BLOCKS["contexts"].address(f"{name}_base_high"), IOVA >> 32)
+        for name in ("transmit", "completion", "event", "receive"):
+            client.set_register(BLOCKS["contexts"].address(f"{name}_size"), 4)
+        # The completion ring lies elsewhere, to be told from the descriptors.
+        client.set_register(BLOCKS["contexts"].address("completion_base_low"), (IOVA + 0x2FE0) & 0xFFFF_FFFF)
+        client.set_register(BLOCKS["contexts"].address("control"), int(ContextControl.ENABLE))
+        nop = TX_DESCRIPTOR.pack(opcode=DescriptorOpcode.NOP, flags=DescriptorFlags.COMPLETION, context=0x1234)
+        view[0xFC0 : 0xFC0 + 5 * TX_DESCRIPTOR.size] = 5 * nop
+        client.set_register(DOORBELL_PAGE + 0x14, 1)
+        client.set_register(DOORBELL_PAGE, 5)
+        size = COMPLETION.size
+        entries = [slice(at, at + size) for at in range(0x2FC0, 0x2FC0 + 5 * size, size)]
+        wait_for(lambda: all(COMPLETION.unpack(view[entry])["context"] == 0x1234 for entry in entries))
+        assert server._ports[0].failed == 0
+    assert not view[:0xFC0].strip(b"\0")
 
 
 def test_a_function_has_one_host(served, client):

@@ -128,6 +128,8 @@ class RegisterBank(wiring.Component):
         }
         self._storage_addresses = [placed.address(register.name, index) for placed, register, index in stored]
         """BAR address of each register in ``_storage``, in the same order: that of the memory."""
+        self._masks = [register.kept(0xFFFF_FFFF) for _, register, _ in stored]
+        """Bits that each of them has."""
         self._written = Signal(len(stored))
         """Registers written since reset, which the memory itself does not obey."""
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
@@ -174,6 +176,7 @@ class RegisterBank(wiring.Component):
         access = self.accesses
         taken = Signal()
         place = Signal(range(len(self._storage)))
+        mask = Signal(32)
         is_stored = Signal()
         m.d.comb += [
             access.ready.eq((~self.read_data.valid | self.read_data.ready) & ~waits),
@@ -182,12 +185,12 @@ class RegisterBank(wiring.Component):
         with m.Switch(access.p.address):
             for number, address in enumerate(self._storage_addresses):
                 with m.Case(address):
-                    m.d.comb += [place.eq(number), is_stored.eq(1)]
+                    m.d.comb += [place.eq(number), mask.eq(self._masks[number]), is_stored.eq(1)]
         m.submodules.readable = readable = memory.Memory(shape=32, depth=len(self._storage), init=[])
         write, read = readable.write_port(), readable.read_port()
         m.d.comb += [
             write.addr.eq(place),
-            write.data.eq(access.p.data),
+            write.data.eq(access.p.data & mask),
             write.en.eq(taken & access.p.write & is_stored),
             read.addr.eq(place),
             read.en.eq(taken & ~access.p.write),
@@ -197,7 +200,7 @@ class RegisterBank(wiring.Component):
             with m.Switch(place):
                 for number, stored in enumerate(self._storage.values()):
                     with m.Case(number):
-                        m.d.sync += stored.eq(access.p.data)
+                        m.d.sync += stored.eq(access.p.data & self._masks[number])
         self._elaborate_answers(m, read, is_stored & self._written.bit_select(place, 1))
 
     def _elaborate_answers(self, m, read, was_written):

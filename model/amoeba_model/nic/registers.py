@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 from amoeba_model.device import DeviceError
-from amoeba_model.layout import Access
+from amoeba_model.layout import Access, Register
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters
@@ -54,7 +54,7 @@ class RegisterBank:
         self._keys = keys
         self._initiator = initiator
         self._values: dict[int, int] = {}
-        self._storage: set[int] = set()
+        self._storage: dict[int, Register] = {}
         self._events: dict[int, Callable[[int], None]] = {}
         self._blocks = {placed.block.name: placed for placed in bar_blocks(core.parameters)}
         for placed in self._blocks.values():
@@ -65,7 +65,7 @@ class RegisterBank:
                     address = placed.offset + register.address(index)
                     self._values[address] = register.reset
                     if register.access is Access.RW:
-                        self._storage.add(address)
+                        self._storage[address] = register
         device = self._blocks["device"]
         self._cycles = {device.address("cycles_low"): 0, device.address("cycles_high"): 32}
         """How far the clock is shifted, by address."""
@@ -100,7 +100,7 @@ class RegisterBank:
 
     def write(self, offset: int, value: int) -> None:
         if offset in self._storage:
-            self._values[offset] = value
+            self._values[offset] = self._storage[offset].kept(value)
         if offset in self._events:
             self._events[offset](value)
 
