@@ -290,6 +290,15 @@ def test_whatever_happens_when_nothing_starves_and_nothing_is_overtaken(seed):
         run(number)
 
 
+def test_b6_senders_beyond_their_quota_change_nothing_of_that():
+    for number in range(500):
+        one = Run(number)
+        one.receives.unread.quota = one.random.choice([0, 1500, 4000])
+        one.go(150)
+        kept = list(one.receives._kept)
+        assert one.receives.unread.size == sum(1024 + (32 if message.event.flags & 16 else 4) for message in kept)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10_000, 30_000, 2_500))
 def test_twenty_thousand_times_nothing_starves_and_nothing_is_overtaken(seed):
