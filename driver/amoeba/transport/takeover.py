@@ -29,7 +29,7 @@ from amoeba_model.registers import TargetPdcState
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
@@ -297,13 +297,19 @@ class BoundlessReceives(Receives):
         if not greedy:
             return
         for pdc in self.nic.target_pdcs.used():
-            if pdc.state is TargetPdcState.OPEN and pdc.context in greedy.get(pdc.ip, ()):
+            if pdc.state is not TargetPdcState.OPEN or pdc.context not in greedy.get(pdc.ip, ()):
+                continue
+            try:
                 self.nic.target_pdcs.close(pdc)
-                self.turned_away += 1
-                _log.warning(
-                    "target PDC %d: closed, since too many messages of %#010x to context %d are not read",
-                    pdc.number, pdc.ip, pdc.context,
-                )  # fmt: skip
+            except FabricError as error:
+                if error.errno not in (Errno.FI_ENOENT, Errno.FI_EALREADY):  # it has ended meanwhile
+                    raise
+                continue
+            self.turned_away += 1
+            _log.warning(
+                "target PDC %d: closed, since too many messages of %#010x to context %d are not read",
+                pdc.number, pdc.ip, pdc.context,
+            )  # fmt: skip
 
     def _search_over(self, event: Event) -> None:
         message = self._removals.pop(event.context, None)
