@@ -386,9 +386,9 @@ class Network:
                 self.observer.detaching(device)
             if self._queues is not None:
                 self._queues.forget(self._link_of(device).port)
-                with contextlib.suppress(DeviceClosedError):
-                    device.pause_transmission(device.cycles + 1, False)
-                    device.bound_reception(None)
+            with contextlib.suppress(DeviceClosedError):
+                device.pause_transmission(device.cycles + 1, False)
+                device.bound_reception(None)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
             device.epochs = self.epochs

@@ -57,6 +57,8 @@ _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _GLANCES = 16
 """Looks, since something went on, that neither rest nor let time pass: a program has several queues."""
+_MOST_ARRIVING = 16 << 20
+"""Bytes of frames that a NIC's MAC holds: 16 windows of 256 packets. Senders may be faster than its simulation."""
 _MOST_SELECTED = 1024
 """Descriptors that select() knows."""
 _LONGEST_REST = 0.05
@@ -127,7 +129,8 @@ class UdpNetwork(Network):
     No step fails because of a datagram, or of a process that cannot be reached. These count datagrams:
     :attr:`strangers` of senders that are not connected, or whose frame says that it comes from elsewhere;
     :attr:`malformed` without a good header and a frame; :attr:`outdated` of a process whose address another one has;
-    :attr:`unsent` that the operating system does not send. The first three are ignored.
+    :attr:`unsent` that the operating system does not send. The first three are ignored. Frames wait in
+    the MAC of a simulated NIC, up to 16 MiB, until it takes them; :attr:`SimulatedDevice.overflowed` counts others.
 
     Raises DeviceError if the address cannot be listened at.
     """
@@ -204,6 +207,7 @@ class UdpNetwork(Network):
         if mac in self._remote:
             raise DeviceError(f"MAC address {mac.hex(':')} is already connected, at {self._remote[mac].address}")
         super().attach(device, mac)
+        device.bound_reception(_MOST_ARRIVING)
 
     def connect(self, mac: bytes, host: str, port: int) -> None:
         """Send frames for a MAC address to another process, and take frames from there.

@@ -58,6 +58,7 @@ class AsynchronousNic:
             revoke_all=lambda *a: None,
             holders=set(),
         )
+        self.target_pdcs = SimpleNamespace(used=list)
         self.on_doorbell = None
         self.context = Context(CONTEXT)
         self.context.announces = True

@@ -6,15 +6,19 @@ of messages without end: a message meets the oldest receive that wants it, a rec
 
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from amoeba.core.buffers import address_of
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
 from amoeba.nic.address import EndpointAddress
 from amoeba.transport.receives import ANYBODY, Receive
 from amoeba.transport.rendezvous import Record
 from amoeba_model.descriptors import ReceiveOpcode
+from amoeba_model.registers import TargetPdcState
 from amoeba_model.wire.uet import ReturnCode
-from asynchronous import AsynchronousNic
+from asynchronous import CONTEXT, AsynchronousNic
 
 OK, NO_MATCH, CANCELLED = int(ReturnCode.OK), int(ReturnCode.NO_MATCH), int(ReturnCode.CANCELLED)
 SENDERS = ((0x0A000001, 1), (0x0A000002, 7))
@@ -288,6 +292,33 @@ def run(seed, steps=150):
 def test_whatever_happens_when_nothing_starves_and_nothing_is_overtaken(seed):
     for number in range(seed, seed + 500):
         run(number)
+
+
+class EndedPdcs:
+    """Target PDCs of both senders that end, by themselves, between a look at them and the order to close them."""
+
+    asked = 0
+
+    def used(self):
+        return [SimpleNamespace(number=0, ip=ip, context=CONTEXT, state=TargetPdcState.OPEN) for ip, _ in SENDERS]
+
+    def close(self, pdc):
+        self.asked += 1
+        raise fabric_error(Errno.FI_EALREADY, f"target PDC {pdc.number} is closed")
+
+
+def test_b6_senders_beyond_their_quota_change_nothing_of_that():
+    pdcs = EndedPdcs()
+    for number in range(500):
+        one = Run(number)
+        one.receives.unread.quota = one.random.choice([0, 1500, 4000])
+        one.nic.target_pdcs = pdcs
+        one.go(150)
+        one.nic.dispatch.progress()  # which turns senders away
+        assert one.receives.turned_away == 0
+        kept = list(one.receives._kept)
+        assert one.receives.unread.size == sum(1024 + (32 if message.event.flags & 16 else 4) for message in kept)
+    assert pdcs.asked
 
 
 @pytest.mark.long

@@ -106,4 +106,3 @@ def test_b7_buffers_of_programs_lie_anywhere(device_pair: Pair) -> None:
         for nic, buffer in ((pair.initiator, source), (pair.initiator, result), (pair.target, region)):
             nic.device.revoke(buffer.address, buffer.size)
     assert not pair.initiator.device.faults() + pair.target.device.faults()
-

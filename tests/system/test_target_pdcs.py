@@ -107,6 +107,32 @@ def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pai
 
 
 @pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
+@pytest.mark.parametrize("above", [1, 60_000, 65_535, 65_536, 70_000])
+def test_b11_a_forged_opening_above_the_next_psn_costs_one_opening_at_most(make_pair: MakePair, above: int) -> None:
+    """The target takes the opening for an earlier one, without an answer: 15 timeouts here, 159 by default.
+
+    From 2^16 on the forged opening has no effect.
+    """
+    bench = Bench(make_pair(), timeout=500, limit=3)
+    initiator = bench.pair.initiator
+    bench.post(bench.add(), {"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION})
+    assert bench.statuses(2) == [OK, OK]
+    psn = FIRST_PSN + 2 + above
+    forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=psn, first_psn=psn)
+    # Its key is wrong, so that no request of it is executed; the target then expects the next psn.
+    forger.send(forger.frame(forger.header(memory_key=1)))
+    bench.post(bench.add())
+    hit = above < 1 << 16
+    assert bench.statuses(1) == [FAILED if hit else OK]
+    assert bench.region.integer(0) == 1 + (not hit)
+    if hit:
+        initiator.peer(0, bench.pair.remote, initial_psn=(psn + (1 << 31)) & 0xFFFF_FFFF)
+        bench.post(bench.add())
+        assert bench.statuses(1) == [OK]
+        assert bench.region.integer(0) == 2
+
+
+@pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 def test_closing_what_is_free_or_closed_or_no_pdc_changes_nothing(make_pair: MakePair) -> None:
     stranger = Stranger(make_pair())
     target = stranger.pair.target

@@ -202,7 +202,9 @@ class ProcessNic:
         if self.network.devices:
             self._rest(longest)
         else:
-            select.select([self.device], [], [], longest)
+            poll = select.poll()  # unlike select(), it takes a descriptor of any number
+            poll.register(self.device, select.POLLIN)
+            poll.poll(longest * 1000)
         self._look()
 
     def forked(self) -> None:

@@ -179,10 +179,12 @@ class Queues:
         """Sleep until the queue has something, or a frame has come for the NIC."""
         longest = _MOST_REST if left is None else min(left, _MOST_REST)
         network = self._process.nic.network
-        watched = [fid.thing] if fid.more.wait_obj is not WaitObj.FI_WAIT_SET else []
+        poll = select.poll()  # unlike select(), it takes a descriptor of any number
+        if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
+            poll.register(fid.thing, select.POLLIN)
         if network.outside is not None:
-            watched.append(network.outside)
-        select.select(watched, [], [], longest)
+            poll.register(network.outside, select.POLLIN)
+        poll.poll(longest * 1000)
 
     def _event(self, fid: Fid, event: Any, buf: int, size: int, flags: int) -> int | None:
         """Store the next event; its size, None if there is none, or why it cannot be told."""

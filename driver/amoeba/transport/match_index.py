@@ -70,6 +70,9 @@ class WaitingMessages:
     def __contains__(self, message: Message) -> bool:
         return message in self._every
 
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._every)
+
     def first(self) -> Message:
         """The oldest of all."""
         return next(iter(self._every))

@@ -13,6 +13,11 @@ posted, or held. A message that arrives meets the oldest posted receive that mat
 descriptor is still behind the message. Else it goes to the oldest held receive that matches, else to ``listed``; if
 that gets long, the driver keeps its oldest. What leaves ``listed`` is taken out of the NIC's list by a TAKE, and its
 slot is free when that is done.
+
+The memory for ``kept`` is limited (:mod:`amoeba.transport.unread`). A message whose sender has used its quota stays
+in its slot. When such messages alone fill ``listed``, the driver closes the target PDCs by which their sender reaches
+this context. The sender's later operations fail; messages that have come are still received. The surplus message is
+taken over nevertheless, while the bound of all allows it, so that slots are free for others.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,10 +25,12 @@ from typing import Any
 
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
 from amoeba_model.interruptions import uninterrupted
+from amoeba_model.registers import TargetPdcState
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.log import logger
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
@@ -31,8 +38,11 @@ from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.match_index import HeldReceives, Message, WaitingMessages, matches
 from amoeba.transport.receives import Claim, Outlet, Receive, Receives, same_context
 from amoeba.transport.requests import Tally
+from amoeba.transport.unread import Unread
 
 __all__ = ["BoundlessReceives"]
+
+_log = logger("transport")
 
 _DESCRIPTOR = record_struct(RX_DESCRIPTOR)
 _DESCRIPTOR_SIZE = RX_DESCRIPTOR.size
@@ -75,6 +85,13 @@ class BoundlessReceives(Receives):
         """Token of the latest TAKE that is over: all that was posted before it the NIC has seen."""
         self._most_listed = nic.parameters.unexpected // 2
         """So that slots are free while more comes."""
+        self.unread = Unread()
+        """Of ``kept``."""
+        self.turned_away = 0
+        """Target PDCs that were closed because their initiators' messages were not read."""
+        self._greedy: dict[int, set[int]] = {}
+        """By address of the NIC: contexts that it is to reach no more."""
+        dispatch.helpers.append(self._turn_away)
         dispatch.handlers[EventKind.ARRIVED] = self._arrived
 
     @property
@@ -167,6 +184,8 @@ class BoundlessReceives(Receives):
         """Take it out of the lists; until the NIC has done that, too, its slot stays as it is."""
         if message in self._kept:
             self._kept.remove(message)
+            self.unread.remove(message.event)
+            self._free_slots()  # its sender's quota has room again
         else:
             self._listed.remove(message)
             self._remove(message)
@@ -221,8 +240,8 @@ class BoundlessReceives(Receives):
         if receive is None:
             self._listed.add(message)
             self.crowded = True
-            if len(self._listed) > self._most_listed:
-                self._take_over()
+            if not self._free_slots():
+                self._take_too_much()
             return
         self._remove(message)
         if not receive.multi:
@@ -246,11 +265,51 @@ class BoundlessReceives(Receives):
         met.promised = not met.multi or met.use(event.length)
         return True
 
-    def _take_over(self) -> None:
-        message = self._listed.first()
+    def _free_slots(self) -> bool:
+        """Take over, oldest first, what quotas allow; False: that leaves too much in the slots."""
+        while len(self._listed) > self._most_listed:
+            message = next((one for one in self._listed if not self.unread.exceeds_quota(one.event)), None)
+            if message is None or not self.unread.within_bound(message.event):
+                return False
+            self._take_over(message)
+        return True
+
+    def _take_too_much(self) -> None:
+        """Let those whose messages fill the slots, against their quotas, send no more; take over one of them."""
+        surplus = [one for one in self._listed if self.unread.exceeds_quota(one.event)]
+        for one in surplus:
+            self._greedy.setdefault(one.event.source_ip, set()).add(one.event.target)
+        if surplus and self.unread.within_bound(surplus[0].event):
+            self._take_over(surplus[0])
+        elif not surplus and (greediest := self.unread.greediest()) is not None:
+            address, targets = greediest
+            self._greedy.setdefault(address, set()).update(targets)
+
+    def _take_over(self, message: Message) -> None:
         self._listed.remove(message)
         self._kept.add(message)
+        self.unread.add(message.event)
         self._remove(message)
+
+    def _turn_away(self) -> None:
+        """Close the target PDCs of those who send too much: what they send then fails."""
+        greedy, self._greedy = self._greedy, {}
+        if not greedy:
+            return
+        for pdc in self.nic.target_pdcs.used():
+            if pdc.state is not TargetPdcState.OPEN or pdc.context not in greedy.get(pdc.ip, ()):
+                continue
+            try:
+                self.nic.target_pdcs.close(pdc)
+            except FabricError as error:
+                if error.errno not in (Errno.FI_ENOENT, Errno.FI_EALREADY):  # it has ended meanwhile
+                    raise
+                continue
+            self.turned_away += 1
+            _log.warning(
+                "target PDC %d: closed, since too many messages of %#010x to context %d are not read",
+                pdc.number, pdc.ip, pdc.context,
+            )  # fmt: skip
 
     def _search_over(self, event: Event) -> None:
         message = self._removals.pop(event.context, None)
@@ -299,6 +358,7 @@ class BoundlessReceives(Receives):
     def release(self) -> None:
         self.give_up_held()
         self._kept.clear()
+        self.unread.clear()
         self._listed.clear()
         self._removals.clear()
         super().release()

@@ -11,7 +11,8 @@ from amoeba.ucp.requests import Quiet
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.device import DeviceError
 from amoeba_model.ucp import MessageKind
-from entities import Entity, wait_for
+from entities import Entity, finish, wait_for
+from tagged import receive
 from test_ep_close import PEER, receive_stream
 
 SEND, IMMEDIATE = int(DescriptorOpcode.SEND), int(DescriptorFlags.IMMEDIATE)
@@ -189,3 +190,26 @@ def test_messages_of_which_fragments_are_to_come_have_a_quota_for_each_nic(model
         if ep.failure is None:
             ucp.ucp_ep_close_nbx(ep, None)
     wait_for(lambda: not victim.worker.active_messages._incoming, greedy, victim)
+
+
+def test_b6_tagged_messages_that_nobody_reads_have_a_quota_for_each_nic(models):
+    """The endpoint of the greedy one fails, what came of it is received, and a neighbour is served."""
+    greedy, victim, honest = Entity(models[0]), Entity(models[1]), Entity(models[1])
+    receives = victim.worker.base.receives
+    receives.unread.quota = 20 * 4096
+    ep = greedy.connect(victim, err_mode=PEER)
+    came = 0
+    while ep.failure is None:
+        assert came < 200
+        request = ucp.ucp_tag_send_nbx(ep, came.to_bytes(3072, "little"), 3072, 7, ucp.ucp_request_param_t())
+        wait_for(lambda: ep.tagged.idle or ep.failure, greedy, victim)
+        came += ep.failure is None
+        del request
+    assert ep.failure == ucp.UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT
+    assert receives.turned_away
+    assert receives.unread.size <= 21 * 4096
+    ucp.ucp_tag_send_nbx(honest.connect(victim), b"honest", 6, 9, ucp.ucp_request_param_t())
+    buffer = bytearray(3072)
+    for tag, text in [(9, b"honest"), *((7, number.to_bytes(3072, "little")) for number in range(came))]:
+        assert finish(receive(victim, buffer, tag), victim, honest, greedy) == ucp.UcsStatus.UCS_OK
+        assert buffer[: len(text)] == text
