@@ -103,7 +103,7 @@ def random_answer(**fields):
         "context": random.randrange(CONTEXTS),
         "generation": random.choice([GENERATION, GENERATION, GENERATION, GENERATION + 1]),
     }
-    counters = [random.choice([0, 0, random.randrange(256)]) for _ in range(2)]
+    counters = [random.choice([0, 0, random.randrange(256)]) for _ in range(3)]
     return {
         "ip": random.getrandbits(32),
         "psn": random.getrandbits(32),
@@ -113,7 +113,7 @@ def random_answer(**fields):
         "return_code": random.choice([OK, OK, HOST_UNSUCCESS]) if executed else random.choice([OK, BAD_ADDR]),
         "executed": int(executed),
         "silent": int(silent),
-        "counters": [0, 0] if silent else counters,
+        "counters": [0, 0, 0] if silent else counters,
         "event": event | fields,
     }
 
@@ -187,7 +187,7 @@ async def counts_and_the_response_come_behind_the_event(dut):
     bench = Bench(dut, sink_pace=PACES["randomly"])
     await start(dut)
     answer = random_answer(promised=1, kind=4, generation=GENERATION, regardless=1)
-    answer |= {"silent": 0, "executed": 1, "return_code": OK, "counters": [5, 0]}
+    answer |= {"silent": 0, "executed": 1, "return_code": OK, "counters": [5, 0, 0]}
     for _ in range(20):
         bench.answers.send(answer)
     await bench.settle()
@@ -201,7 +201,7 @@ async def an_answer_with_counters_and_a_silent_one_take_two_cycles(dut):
     bench = Bench(dut)
     await start(dut)
     event = {"promised": 0}
-    loud = {"return_code": OK, "counters": [1, 2], "event": event}
+    loud = {"return_code": OK, "counters": [1, 2, 3], "event": event}
     silent = {"silent": 1, "event": event}
     for answer in (loud, silent):
         bench.answers.send(*[answer] * 10)
@@ -215,13 +215,13 @@ async def a_message_that_was_cut_is_answered_ok_and_counted_as_an_error(dut):
     bench = Bench(dut)
     await start(dut)
     event = {"promised": 1, "kind": 4, "generation": GENERATION, "regardless": 1, "status": TOO_LONG}
-    bench.answers.send({"executed": 1, "return_code": OK, "counters": [9, 0], "event": event})
+    bench.answers.send({"executed": 1, "return_code": OK, "counters": [9, 0, 0], "event": event})
     # Of a request with immediate data the return code says it all.
-    bench.answers.send({"return_code": BAD_ADDR, "counters": [8, 7], "event": {"status": OK, "kind": 1}})
+    bench.answers.send({"return_code": BAD_ADDR, "counters": [8, 7, 6], "event": {"status": OK, "kind": 1}})
     await bench.settle()
     assert [response["return_code"] for response in bench.seen("responses")] == [OK, BAD_ADDR]
     assert bench.seen("advances") == [
-        {"counters": [9, 0], "error": 1, "context": 0},
-        {"counters": [8, 7], "error": 1, "context": NO_CONTEXT},
+        {"counters": [9, 0, 0], "error": 1, "context": 0},
+        {"counters": [8, 7, 6], "error": 1, "context": NO_CONTEXT},
     ]
     assert [trace["status"] for trace in bench.seen("trace")] == [TOO_LONG]

@@ -94,7 +94,7 @@ def random_message(context, generation, *, target=None, promised=True):
         "return_code": ReturnCode.OK.value,
         "request_length": length,
         "executed": 1,
-        "counters": [0, 0],
+        "counters": [0, 0, 0],
     }
     request["answer"]["event"] |= {
         "promised": int(promised),
@@ -200,7 +200,7 @@ class Reference:
         address = (receive.address + offset) % (1 << 64)
         decided = copy.deepcopy(request)
         decided["memory"]["address"] = address
-        decided["answer"]["counters"] = [self._counters[receive], 0]
+        decided["answer"]["counters"] = [self._counters[receive], 0, 0]
         decided["answer"]["event"] |= _event(receive.context, message, released=True) | {
             "kind": EventKind.ATOMIC_RECEIVED.value,
             "address": address,
@@ -233,7 +233,7 @@ class Reference:
             **{name: request["memory"][name] for name in ("pdc", "psn")},
         }
         decided["job"] = {"has_operand": int(size != 0), "has_compare": 0, "operand": {"skip": 0, "length": size}}
-        decided["answer"]["counters"] = [counter, 0]
+        decided["answer"]["counters"] = [counter, 0, 0]
         decided["answer"]["event"] |= event or {"promised": 0, "regardless": 0}
         return decided
 
@@ -351,7 +351,7 @@ def _entry(order, kind, status, message=None, *, user_context=None, address=None
     """The silent entry of an order."""
     user_context = order["fields"]["context"] if user_context is None else user_context
     event = {"promised": 1, "regardless": 1, "user_context": user_context}
-    answer = {"silent": 1, "executed": 0, "counters": [0, 0], "return_code": ReturnCode.OK.value}
+    answer = {"silent": 1, "executed": 0, "counters": [0, 0, 0], "return_code": ReturnCode.OK.value}
     event |= {"flags": EventFlags.RELEASED.value if released else 0}
     event |= dict.fromkeys(("data", "tag", "address", "length", "slot", "initiator", "target"), 0)
     if message is not None:

@@ -13,7 +13,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import key_slots
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import ReturnCode
+from amoeba_model.wire.uet import AtomicOpcode, ReturnCode
 from amoeba_sim.cocotb_streams import start
 from target_environment import (
     ANSWER_BASE,
@@ -128,6 +128,8 @@ class Senders:
         Of what was kept until its turn came the last verdict, in its place."""
         self.gaps = {}
         """By port: the verdicts on those that were kept."""
+        self.firsts = set()
+        """Ports of packets that were the first accepted ones of their PDC."""
         self._ports = 0
 
     def _restart(self, pdc, psn):
@@ -162,6 +164,8 @@ class Senders:
 
     def _note(self, pdc, header, payload, verdict):
         if verdict.kind == "accepted":
+            if len(self._bench.rules.table[verdict.pdc].accepted) == 1:
+                self.firsts.add(header["port"])
             pdc["sent"].append((header, payload))
             pdc["next"], pdc["dpdcid"] = (header["psn"] + 1) & 0xFFFF_FFFF, verdict.pdc
             if header["is_control"]:
@@ -181,8 +185,9 @@ class Senders:
 class Scoreboard:
     """What should have come of the packets, from the order in which the rules accepted them."""
 
-    def __init__(self, bench, judged):
+    def __init__(self, bench, judged, firsts):
         self._bench = bench
+        self._firsts = firsts
         self.memory, self.first_answers, self.events, self.orders = [], {}, [], []
         self._results = iter(bench.results)
         self._history = {}
@@ -221,17 +226,22 @@ class Scoreboard:
         """The orders of a request that got as far as its key."""
         if not header["flags"] & DELIVERY_COMPLETE:
             return
-        name = "write_counter" if header["opcode"] in (WRITE, ATOMIC) else "read_counter"
+        fetches = header["opcode"] not in (WRITE, ATOMIC)
+        only_reads = header["opcode"] == READ or (
+            header["opcode"] == FETCHING and header["atomic_opcode"] == AtomicOpcode.READ
+        )
         key = self._bench.keys.find(header["memory_key"])
-        counters = [counters_of(header["resource_index"])[name]]
+        counters = [counters_of(header["resource_index"])["read_counter" if fetches else "write_counter"]]
         if key is not None and key.domain == DOMAIN:
-            counters.append(getattr(key, name))
+            of_reads = key.read_counter if fetches else 0
+            of_writes = 0 if only_reads else key.write_counter
+            counters += [of_reads, of_writes] if of_reads != of_writes else [of_reads]
         self.orders += [(counter, error, NO_CONTEXT) for counter in counters if counter]
 
     def _cumulative(self, header, pdc, plain):
         """Walks back over the answers of this PDC since it was opened, as section 7 says it."""
-        psn, start = header["psn"], header["syn"] and not header["dpdcid"]
-        history = self._history.setdefault(pdc, {}) if not start else {}
+        psn = header["psn"]
+        history = {} if header["port"] in self._firsts else self._history.setdefault(pdc, {})
         self._history[pdc] = history
         clear = (psn + signed(header["clear_psn_offset"], 16)) & 0xFFFF_FFFF
         between = ((clear + step) & 0xFFFF_FFFF for step in range(1, (psn - clear) & 0xFFFF_FFFF))
@@ -309,7 +319,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         for _ in range(50):
             senders.send()
         await bench.settle(150)
-    board = Scoreboard(bench, senders.judged)
+    board = Scoreboard(bench, senders.judged, senders.firsts)
     for seen, wanted in zip(plain(bench.executed), board.memory, strict=True):
         assert seen[0] == wanted[0], {n: (seen[0][n], value) for n, value in wanted[0].items() if seen[0][n] != value}
         assert seen[1:] == wanted[1:]
