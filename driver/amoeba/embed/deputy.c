@@ -4,7 +4,7 @@
  * that has begun to wait for the lock cannot stop waiting, so a deputy waits in its place, and makes the call. The caller
  * waits for the deputy, for a short time. A call that has not begun by then is never made; one that has goes on.
  *
- * A call that asks to be woken may have a bell instead, an eventfd: rung without Python, it wakes the caller at once. */
+ * A call that asks to be woken may have a bell instead, an eventfd: C rings it without Python, and the caller wakes. */
 #include <Python.h>
 
 #include <errno.h>
