@@ -5,27 +5,32 @@
 static pthread_t thread;
 static volatile int stop;
 static volatile long turns;
-static int wakes_up;
+static int mode; /* 0: polls, 1: sleeps once it may, 2: makes progress until it may sleep, as NIXL does */
 static struct pollfd waited = { .events = POLLIN };
 static char out[64] = "from the agent", in[64];
 
 static void sleep_until_something(void) {
-    if (ucp_worker_arm(worker) == UCS_OK)
+    ucs_status_t armed = ucp_worker_arm(worker);
+    while (mode == 2 && armed == UCS_ERR_BUSY) {
+        ucp_worker_progress(worker);
+        armed = ucp_worker_arm(worker);
+    }
+    if (armed == UCS_OK)
         poll(&waited, 1, 10);
 }
 
 static void *progress(void *unused) {
     while (!stop) {
-        if (!ucp_worker_progress(worker) && wakes_up)
+        if (!ucp_worker_progress(worker) && mode)
             sleep_until_something();
         turns++;
     }
     return NULL;
 }
 
-EXPORTED int agent_new(int with_wakeup) {
+EXPORTED int agent_new(int wanted) {
     open_all();
-    wakes_up = with_wakeup, stop = 0;
+    mode = wanted, stop = 0;
     OK(ucp_worker_get_efd(worker, &waited.fd));
     return pthread_create(&thread, NULL, progress, NULL);
 }

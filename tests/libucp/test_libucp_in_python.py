@@ -14,12 +14,12 @@ holding, free = ctypes.PyDLL(sys.argv[1]), ctypes.CDLL(sys.argv[1])  # with Pyth
 """
 DELETED = """
 for _ in range(3):
-    assert holding.agent_new({wakeup}) == 0
+    assert holding.agent_new({mode}) == 0
     assert free.agent_exchange() == 0
     assert holding.agent_delete() == 0
 """
 LOCKED = """
-assert holding.agent_new({wakeup}) == 0
+assert holding.agent_new({mode}) == 0
 assert free.agent_exchange() == 0
 before = holding.agent_turns()
 while holding.agent_turns() < before + 3:
@@ -27,13 +27,13 @@ while holding.agent_turns() < before + 3:
 assert holding.agent_delete() == 0
 """
 LEFT = """
-assert holding.agent_new({wakeup}) == 0
+assert holding.agent_new({mode}) == 0
 assert free.agent_exchange() == 0
 """
 CALLED_LATE = """
 import atexit
 atexit.register(lambda: time.sleep(0.3))  # before anything of ours: called when all of ours has ended
-assert holding.agent_new({wakeup}) == 0
+assert holding.agent_new({mode}) == 0
 """
 
 
@@ -50,8 +50,8 @@ def agent(ucx_compiler, tmp_path_factory):
 def run_python(agent, libucp_environment):
     """Run a program in Python: it ends well, and says nothing."""
 
-    def run(code, *, wakeup):
-        command = [sys.executable, "-c", BEGIN + code.format(wakeup=int(wakeup)), str(agent)]
+    def run(code, *, mode):
+        command = [sys.executable, "-c", BEGIN + code.format(mode=mode), str(agent)]
         done = subprocess.run(
             command, env=libucp_environment, capture_output=True, text=True, check=False, timeout=DEADLINE
         )
@@ -60,12 +60,12 @@ def run_python(agent, libucp_environment):
     return run
 
 
-@pytest.mark.parametrize("wakeup", [False, True], ids=["polling", "waking"])
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["polling", "waking", "until it may sleep"])
 @pytest.mark.parametrize("code", [DELETED, LOCKED], ids=["joined", "beside a thread that keeps the lock"])
-def test_d5_a_progress_thread_ends_whoever_has_pythons_lock(run_python, code, wakeup):
-    run_python(code, wakeup=wakeup)
+def test_d5_a_progress_thread_ends_whoever_has_pythons_lock(run_python, code, mode):
+    run_python(code, mode=mode)
 
 
 @pytest.mark.parametrize("code", [LEFT, CALLED_LATE], ids=["at once", "later"])
 def test_d5_calls_of_threads_that_outlive_the_nic_are_silent(run_python, code):
-    run_python(code, wakeup=False)
+    run_python(code, mode=0)

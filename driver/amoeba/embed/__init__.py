@@ -52,7 +52,8 @@ Its functions are C's; each calls a function of Python of the same name, and get
   which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
   progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
 - **Python's lock**: a program that runs Python may keep it and wait for a C thread. A function declared with ``busy``
-  returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place.
+  returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place. There an
+  object can have an eventfd, which C writes to without Python: ``amoeba_set_bell`` and ``amoeba_ring``.
 - **Fork**: objects are closed in the child, its calls get their errors, and it can open a NIC of its own.
 - **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Before that functions
   begin to return their ``ended``, and none enters Python.

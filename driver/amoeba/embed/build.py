@@ -24,11 +24,14 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.embed.library import CFunction, CLibrary
 
-__all__ = ["build", "cache_folder", "source_of"]
+__all__ = ["build", "cache_folder", "preloaded", "source_of"]
 
 _BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c", "deputy.c")]
 """What every library contains besides its own functions."""
-_FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
+_FLAGS = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
+_TOGETHER = ("-r", "-nostdlib")
+"""All C in one object file."""
+_PRELOADED = "preloaded"
 _NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
 """Packages that a program of another Python would not find by itself."""
 _PY = "amoeba_py_"
@@ -60,12 +63,13 @@ def build(
     libpython, headers = _python()
     source = source_of(library, cffi)
     macros = _macros(library, libpython)
-    command = [*compiler, *_FLAGS, f"-I{headers}", *macros, f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
+    compiling = [*compiler, *_FLAGS, f"-I{headers}", *macros, *_TOGETHER]
+    linking = [*compiler, "-shared", f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
     version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=False).stdout
     versions = [version, cffi.__version__, sys.version]
     needed = [name for name in library.needed if _can_be_loaded(name)]
     names = [*library.libraries, *library.links, *needed]
-    content = [source, *(path.read_text() for path in _BESIDE), *command, *names, *versions]
+    content = [source, *(path.read_text() for path in _BESIDE), *compiling, *linking, *names, *versions]
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:24]
     target = (folder or cache_folder()) / "lib" / key / library.name
     if target.is_file():
@@ -74,23 +78,30 @@ def build(
     with _writing(target.parent.parent) as work:
         unit = Path(work) / "library.c"
         unit.write_text(source)
-        made = Path(work) / library.name
-        link = [
-            f"-L{libpython.parent}",
-            f"-Wl,-rpath,{libpython.parent}",
-            f"-l:{libpython.name}",
-            "-ldl",
-            "-lpthread",
-        ]
-        link += [f"-l{name}" for name in library.libraries]
-        link += _stand_ins(compiler, needed, Path(work))
-        _run([*command, str(unit), *map(str, _BESIDE), "-o", str(made), *link])
+        made, alone = Path(work) / library.name, Path(work) / "alone"
+        whole = unit.with_suffix(".o")
+        _run([*compiling, str(unit), *map(str, _BESIDE), "-o", str(whole)])
+        linking += [str(whole), f"-L{libpython.parent}", f"-Wl,-rpath,{libpython.parent}", f"-l:{libpython.name}"]
+        linking += ["-ldl", "-lpthread", *(f"-l{name}" for name in library.libraries)]
+        _run([*linking, "-o", str(made), *_stand_ins(compiler, needed, Path(work))])
         target.parent.mkdir(parents=True, exist_ok=True)
+        if library.needed:
+            _run([*linking, "-o", str(alone)])
+            preloaded(target).parent.mkdir(exist_ok=True)
+            os.replace(alone, preloaded(target))
         for name in library.links:
             with contextlib.suppress(FileExistsError):
                 (target.parent / name).symlink_to(library.name)
         os.replace(made, target)  # another process may build the same at the same time
     return target
+
+
+def preloaded(built: Path) -> Path:
+    """Return the file for ``LD_PRELOAD`` of a library with others that are loaded with it: it loads none of them.
+
+    They would come before those of the same functions that the program brings, under other names.
+    """
+    return built.parent / _PRELOADED / built.name
 
 
 def _can_be_loaded(name: str) -> bool:
@@ -151,7 +162,9 @@ def _source(library: CLibrary, python: str) -> str:
 {library.types}
 int amoeba_enter(void);
 int amoeba_in_vain(void);
-intptr_t amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t busy);
+int amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t *result);
+int amoeba_set_bell(uintptr_t object, int eventfd);
+int amoeba_ring(uintptr_t object);
 void amoeba_end(void);
 {statics}
 {functions}
@@ -166,10 +179,11 @@ def _function(function: CFunction) -> str:
     call = f"{_PY}{function.name}({arguments})"
     if function.busy:
         wrapped = f"static intptr_t amoeba_as_{function.name}(uintptr_t it) {{ return {_PY}{function.name}(it); }}\n"
-        by_deputy = f"amoeba_by_deputy(amoeba_as_{function.name}, {arguments}, {function.busy})"
+        by_deputy = f"amoeba_by_deputy(amoeba_as_{function.name}, {arguments}, &result)"
         body = (
-            f"if (!amoeba_enter()) return ({function.returns})({function.ended}); "
-            f"return amoeba_in_vain() ? ({function.returns}){by_deputy} : {call};"
+            f"intptr_t result = 0; if (!amoeba_enter()) return ({function.returns})({function.ended}); "
+            f"if (!amoeba_in_vain()) return {call}; "
+            f"return ({function.returns})({by_deputy} ? result : {function.busy});"
         )
         return f"{wrapped}{linkage} {function.prototype % function.name} {{ {body} }}"
     if function.returns == "void":

@@ -2,13 +2,18 @@
  *
  * The program may keep the lock for ever: an extension's main thread joins its progress thread while it holds it. A thread
  * that has begun to wait for the lock cannot stop waiting, so a deputy waits in its place, and makes the call. The caller
- * waits for the deputy, for a short time. A call that has not begun by then is never made; one that has goes on. */
+ * waits for the deputy, for a short time. A call that has not begun by then is never made; one that has goes on.
+ *
+ * A call that asks to be woken may have a bell instead, an eventfd: C rings it without Python, and the caller wakes. */
 #include <Python.h>
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LONGEST 20000000L /* nanoseconds: several turns of Python's threads, which have 5 ms each */
 #define SECOND 1000000000L
@@ -25,6 +30,11 @@ static pthread_mutex_t desk = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static int there;
 static __thread int is_deputy;
+static struct bell {
+    uintptr_t object;
+    int descriptor;
+    struct bell *next;
+} *bells;
 
 static void *deputy(void *unused) {
     is_deputy = 1;
@@ -75,10 +85,9 @@ static int wait_until(const struct timespec *deadline) {
 
 int amoeba_is_deputy(void) { return is_deputy; }
 
-/* Have the deputy make a call; what it returns, or busy if it takes too long. */
-intptr_t amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t busy) {
+/* Have the deputy make a call; whether it has returned in time, and what. */
+int amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t *result) {
     struct timespec deadline;
-    intptr_t result = busy;
     int in_time = 1;
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_nsec += LONGEST;
@@ -94,14 +103,52 @@ intptr_t amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intpt
         while (in_time && order.stage != DONE)
             in_time = wait_until(&deadline);
         if (order.stage == DONE) {
-            result = order.result;
+            *result = order.result;
             order.stage = FREE;
             pthread_cond_broadcast(&changed);
         } else
             order.abandoned = 1;
     }
     pthread_mutex_unlock(&desk);
-    return result;
+    return in_time;
+}
+
+/* Give an object a bell, a copy of this eventfd; -1: it has none any more. Whether this was possible. */
+int amoeba_set_bell(uintptr_t object, int eventfd) {
+    struct bell **place = &bells, *found;
+    int done = 1;
+    pthread_mutex_lock(&desk);
+    while (*place && (*place)->object != object)
+        place = &(*place)->next;
+    if ((found = *place)) {
+        *place = found->next;
+        close(found->descriptor);
+        free(found);
+    }
+    if (eventfd >= 0) {
+        found = malloc(sizeof *found);
+        if (found && (found->descriptor = dup(eventfd)) >= 0) {
+            found->object = object, found->next = bells;
+            bells = found;
+        } else {
+            free(found);
+            done = 0;
+        }
+    }
+    pthread_mutex_unlock(&desk);
+    return done;
+}
+
+/* Ring the bell of an object; whether it has one. */
+int amoeba_ring(uintptr_t object) {
+    struct bell *each;
+    pthread_mutex_lock(&desk);
+    for (each = bells; each && each->object != object;)
+        each = each->next;
+    if (each)
+        eventfd_write(each->descriptor, 1);
+    pthread_mutex_unlock(&desk);
+    return each != NULL;
 }
 
 /* A child of the process has none of its threads. */
@@ -109,4 +156,5 @@ void amoeba_deputy_forked(void) {
     pthread_mutex_init(&desk, NULL);
     order.stage = FREE;
     there = 0;
+    bells = NULL;
 }

@@ -22,6 +22,7 @@ IN_C = ("ucp_get_version", "ucp_get_version_string")
 
 _SIDE_C = Path(__file__).with_name("libucp.c")
 _NO_PYTHON = int(UcsStatus.UCS_ERR_NO_DEVICE)
+_BUSY = int(UcsStatus.UCS_ERR_BUSY)
 _CANCELED = int(UcsStatus.UCS_ERR_CANCELED)
 _INCLUDES = "#include <stdio.h>\n#include <sys/socket.h>"
 _INCLUDED = "struct sockaddr_storage { unsigned short ss_family; ...; };"
@@ -97,7 +98,8 @@ _FUNCTIONS = (
     _tells("ucp_worker_get_efd", "uintptr_t worker, int *fd"),
     _tells("ucp_worker_wait", "uintptr_t worker"),
     _does("ucp_worker_wait_mem", "uintptr_t worker, uintptr_t address"),
-    CFunction("ucp_worker_arm", _STATUS, "uintptr_t worker", str(_NO_PYTHON), str(int(UcsStatus.UCS_ERR_BUSY))),
+    # programs ask until it is not busy, and then sleep: the descriptor that they sleep at is made readable
+    CFunction("ucp_worker_arm", _STATUS, "uintptr_t worker", str(_NO_PYTHON), f"amoeba_ring(worker) ? 0 : {_BUSY}"),
     _tells("ucp_worker_signal", "uintptr_t worker"),
     _tells("ucp_worker_fence", "uintptr_t worker"),
     _tells("ucp_worker_flush", "uintptr_t worker", _CANCELED),
@@ -237,6 +239,7 @@ LIBRARY = CLibrary(
         void print_text(FILE *stream, const char *text, size_t size);
         void request_note(uintptr_t request, int status, uint64_t tag, size_t length);
         int request_noted(uintptr_t request, int *status, ucp_tag_recv_info_t *info);
+        int amoeba_set_bell(uintptr_t object, int eventfd);
     """,
     source=_source(),
     links=("libucp.so",),

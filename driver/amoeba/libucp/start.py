@@ -66,7 +66,7 @@ def start(binding: Binding) -> None:
     memory, things, process, printer = Memory(ffi), Things(), Process(), Printer(lib)
     given, buffers = Given(lib, memory), Buffers(ffi, memory)
     completions = Completions(ffi, lib, memory, things, process)
-    workers = Workers(ffi, memory, things, completions, process, printer, given)
+    workers = Workers(binding, memory, things, completions, process, printer, given)
     endpoints = Endpoints(ffi, memory, things, completions, printer)
     parts: tuple[Any, ...] = (
         Contexts(ffi, memory, things, completions, process, printer),

@@ -6,7 +6,7 @@ from typing import Any
 from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.core.process_memory import accessible
-from amoeba.embed import Memory, out_of_turn, wait_until
+from amoeba.embed import Binding, Memory, out_of_turn, wait_until
 from amoeba.libucp.completions import SENT, Completions
 from amoeba.libucp.contexts import Printer
 from amoeba.libucp.fields import Reader, Writer, read_params, write_attributes
@@ -71,7 +71,7 @@ class Workers:
 
     def __init__(
         self,
-        ffi: Any,
+        binding: Binding,
         memory: Memory,
         things: Things,
         completions: Completions,
@@ -79,7 +79,7 @@ class Workers:
         printer: Printer,
         given: Given,
     ) -> None:
-        self._null = ffi.NULL
+        self._lib = binding.lib
         self._memory, self._things, self._completions = memory, things, completions
         self._process, self._printer, self._given = process, printer, given
         self.kept: dict[int, dict[int, Any]] = {}
@@ -97,7 +97,10 @@ class Workers:
         }
         taken = read_params(self._memory, params, ucp_worker_params_t, readers)
         found = self._things.get(context, Context)
-        worker_p[0] = self._things.add(ucp_worker_create(found, taken), found)
+        made = ucp_worker_create(found, taken)
+        number = worker_p[0] = self._things.add(made, found)
+        if made.wakeup is not None:
+            self._lib.amoeba_set_bell(number, made.wakeup.signal_descriptor)
 
     def ucp_worker_destroy(self, worker: int) -> None:
         found = self._get(worker)
@@ -106,6 +109,7 @@ class Workers:
         finally:
             if found.closed:
                 self._things.remove(worker, Worker)
+                self._lib.amoeba_set_bell(worker, -1)
                 self._completions.forget(worker)
                 self.kept.pop(worker, None)
 

@@ -106,6 +106,11 @@ class Wakeup:
             )
         return self._epoll.fileno()
 
+    @property
+    def signal_descriptor(self) -> int:
+        """An eventfd: writing to it is :meth:`signal`."""
+        return self._signal
+
     def watch(self, descriptor: int) -> None:
         """Be readable when this is."""
         self._epoll.register(descriptor, select.EPOLLIN)

@@ -50,7 +50,7 @@ class Wheels:
 
 
 def _install(releases: Sequence[str], folder: Path) -> None:
-    asked = ["install", "--quiet", "--no-deps", "--ignore-installed", "--only-binary", ":all:"]
+    asked = ["install", "--quiet", "--retries", "1", "--no-deps", "--ignore-installed", "--only-binary", ":all:"]
     command = [sys.executable, "-m", "pip", *asked, "--prefix", str(folder), *releases]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
