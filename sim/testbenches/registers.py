@@ -98,7 +98,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 8,
+        ("device", "abi_version", 0): 9,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,

@@ -82,7 +82,7 @@ def test_long_messages_that_were_taken_over_are_refused_when_their_receiver_clos
     for number in range(100):  # held, some of them
         other.endpoint.trecv(bytearray(8), 1000 + number)
     other.endpoint.close()
-    refusals = {one.failure().op_context for _ in range(60)}
+    refusals = {one.failure(last=number == 59).op_context for number in range(60)}
     assert refusals == set(range(60))
 
 

@@ -74,7 +74,7 @@ def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
     [
         pytest.param({0: 0, 12: 0}, Errno.FI_ENODEV, "no Amoeba", id="nothing there"),
         pytest.param({0: 0xFFFFFFFF, 12: 0xFFFFFFFF}, Errno.FI_ENODEV, "continues at 0xffffffff", id="dead bus"),
-        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 8", id="other ABI"),
+        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 9", id="other ABI"),
         pytest.param({0x100C: 0x1000}, Errno.FI_ENODEV, "0x1000 continues at 0x1000", id="list in a circle"),
         pytest.param({0x100C: 0}, Errno.FI_ENOSYS, "no register block 'contexts'", id="block missing"),
         pytest.param({0x3004: 9}, Errno.FI_ENOSYS, "'keys' has version 9, expected 1", id="other block version"),

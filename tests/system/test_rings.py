@@ -50,7 +50,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        8, 256, 8, 1024, 128, 256, 4096, 250_000_000
+        9, 256, 8, 1024, 128, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64
@@ -71,7 +71,7 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     nic.set("device", counter_clear=63)
     assert nic.get("device", "counter_clear") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 8
+    assert device.read(0x10) == 9
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 

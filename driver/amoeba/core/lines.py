@@ -13,8 +13,10 @@ from amoeba_model.forking import own
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 
-__all__ = ["JsonLines"]
+__all__ = ["LONGEST_POLL", "JsonLines"]
 
+LONGEST_POLL = 1e6
+"""Seconds that a poll object may be asked to wait: it takes no more than 2**31 milliseconds."""
 _LONGEST_LINE = 1 << 20
 
 
@@ -70,7 +72,7 @@ class JsonLines:
         """Wait until there is something to be received, at most so many seconds; whether there is."""
         poll = select.poll()  # unlike select(), it takes a descriptor of any number
         poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(None if longest is None else math.ceil(longest * 1000)))
+        return bool(poll.poll(None if longest is None else math.ceil(min(longest, LONGEST_POLL) * 1000)))
 
     def _receive_some(self) -> None:
         try:

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
-from amoeba.core.lines import JsonLines
+from amoeba.core.lines import LONGEST_POLL, JsonLines
 
 __all__ = ["Rendezvous"]
 
@@ -63,7 +63,7 @@ class _Reception:
         poll = select.poll()
         for each in (self._server, *(caller.socket for caller in self._callers)):
             poll.register(each, select.POLLIN)
-        poll.poll(max(seconds, 0.0) * 1000)
+        poll.poll(min(max(seconds, 0.0), LONGEST_POLL) * 1000)
 
     def _hear(self, caller: JsonLines) -> bool:
         """Whether it has said that it is an Amoeba process; another one is hung up on."""
