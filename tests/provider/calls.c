@@ -288,15 +288,26 @@ static int entries_of(const char *folder) {
     return count;
 }
 
+/* A thread that has ended is in the folder until the kernel has removed it: waits for at most five seconds. */
+static int threads_once_there_are(int expected) {
+    int found = entries_of("/proc/self/task");
+    for (int waited = 0; found != expected && waited < 5000; waited++) {
+        usleep(1000);
+        found = entries_of("/proc/self/task");
+    }
+    return found;
+}
+
 /* Objects that are closed leave neither threads nor sockets. */
 static void test_nothing_is_left_of_what_is_closed(void) {
     open_all(); /* Python stays */
     close_all();
+    usleep(200000);
     int threads = entries_of("/proc/self/task"), files = entries_of("/proc/self/fd");
     open_all();
     IS(entries_of("/proc/self/fd") > files, 1);
     close_all();
-    IS(entries_of("/proc/self/task"), threads);
+    IS(threads_once_there_are(threads), threads);
     IS(entries_of("/proc/self/fd"), files);
 }
 

@@ -35,6 +35,7 @@ from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
 from amoeba.embed.counts import NicCounts, process_counts
 from amoeba.embed.ending import at_end
+from amoeba.embed.turns import TURNS
 from amoeba.nic.nic import Nic
 
 __all__ = ["ProcessNic", "contexts_setting", "process_nic", "process_nic_settings"]
@@ -116,10 +117,14 @@ class ProcessNic:
         return self
 
     def release(self) -> None:
-        """One use less; after the last one the NIC is closed, and the next who asks for one gets another."""
-        self._uses -= 1
-        if not self._uses:
-            self.close()
+        """One use less; after the last one the NIC is closed, and the next who asks for one gets another.
+
+        The NIC is closed in a turn, so that the caretaker does not run it meanwhile.
+        """
+        with TURNS:
+            self._uses -= 1
+            if not self._uses:
+                self.close()
 
     def close(self) -> None:
         """Close the NIC whoever uses it. Idempotent."""
