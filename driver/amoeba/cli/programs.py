@@ -121,7 +121,7 @@ def _tell(environment: Callable[[], dict[str, str]]) -> None:
 
 
 def of_the_nic(device: str, host: str | None) -> dict[str, str]:
-    """What the process' NIC is told: see :mod:`amoeba.embed.process_nic`.
+    """Return the variables that describe the process' NIC: see :mod:`amoeba.embed.process_nic`.
 
     Exits with a usage error. Raises FI_EINVAL for variables that make no sense: of them a library returns a number.
     """

@@ -123,7 +123,7 @@ def open_device(
         endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: what vfio-pci
         has at that address of the PCI bus; ``parameters`` are its own.
     parameters : NicParameters
-        Those of the build that the environment variable ``AMOEBA_BUILD`` names if absent, else everything.
+        Default: the build that the environment variable ``AMOEBA_BUILD`` names, or the full one.
     rtl_options : mapping
         Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
 

@@ -27,7 +27,7 @@ from amoeba.embed.library import CFunction, CLibrary
 __all__ = ["build", "cache_folder", "preloaded", "source_of"]
 
 _BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c", "deputy.c")]
-"""What every library contains besides its own functions."""
+"""C files that every library contains besides its own functions."""
 _FLAGS = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
 _TOGETHER = ("-r", "-nostdlib")
 """All C in one object file."""

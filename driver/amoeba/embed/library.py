@@ -28,7 +28,7 @@ class CFunction:
     ended: str = "0"
     """What it returns when there is no Python any more, or none could be started: an expression in C."""
     busy: str = ""
-    """What it returns to a thread of C's in a program that runs Python, if Python's lock cannot be had soon: an
+    """The value for a thread of C's in a program that runs Python, if Python's lock cannot be had soon: an
     expression in C, evaluated only then. Empty: the thread waits for the lock, for ever if the program waits for it.
 
     For functions with one parameter, an integer, that may go on when their caller has stopped waiting."""

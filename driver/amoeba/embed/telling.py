@@ -25,8 +25,8 @@ def verbose() -> bool:
 class Teller:
     """Tells of exceptions in calls of a library: each function's and kind's once.
 
-    It tells what nobody expected, and refusals that point to a mistake in the program, while the log's part ``calls``
-    has warnings. Of refusals it tells at most ten.
+    The teller reports unexpected errors, and refusals that point to a mistake in the program, while the log's part
+    ``calls`` has warnings: at most ten refusals.
     """
 
     def __init__(self, library: str) -> None:

@@ -84,7 +84,7 @@ class Update(NamedTuple):
 
 
 class RemoteValue(InPlaceOperators, np.ndarray[Any, Any]):
-    """What indices of a remote array name, as it was when it was read: a read-only NumPy array.
+    """Elements of a remote array as they were when they were read: a read-only NumPy array.
 
     One element is an array without dimensions, which is used as a NumPy scalar is: it has a hash, and converts to
     Python's numbers. Arithmetic, comparisons and NumPy's functions give plain NumPy values.

@@ -23,7 +23,7 @@ _CLASS = 7
 
 
 class Later:
-    """What 1.12 does not have."""
+    """Functions and fields that UCX 1.12 does not have."""
 
     def __init__(self, memory: Memory, things: Things, buffers: Buffers, given: Given) -> None:
         self._memory, self._things, self._buffers, self._given = memory, things, buffers, given

@@ -171,7 +171,7 @@ class RecoveryKind(enum.Enum, shape=2):
     AT_ONCE = 0
     """Go back to a psn; at most once until a packet is answered."""
     LATER = 1
-    """Go back to a psn after a quarter of the retransmission timeout."""
+    """Go back to the oldest unanswered packet after a quarter of the retransmission timeout."""
     FAIL = 2
     """Give the PDC up."""
     MISSING = 3

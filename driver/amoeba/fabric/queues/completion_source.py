@@ -1,4 +1,4 @@
-"""What a completion queue needs to know of the rings that its entries come from."""
+"""The rings that a completion queue takes its entries from."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
