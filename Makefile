@@ -17,7 +17,7 @@ help:
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog with file lists, into hw/rtl/"
-	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
+	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; the driver's constants; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make pictures  the documentation's pictures, into docs/pictures/; with ARGS=--measure those of RTL measured anew"
 	@echo "make docs    the documentation's site, with the whole API: build/site/html/index.html"
@@ -58,6 +58,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m amoeba_model.generate --check
+	$(BIN)/python scripts/api_tables --check
 	$(BIN)/python tests/testplan.py --check
 	$(BIN)/python tests/conformance_page.py --check
 	$(BIN)/python scripts/rtl_ports.py --check
@@ -70,6 +71,7 @@ rtl: $(VENV)/sim.stamp
 
 generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
+	$(BIN)/python scripts/api_tables
 	$(BIN)/python tests/testplan.py
 	$(BIN)/python tests/conformance_page.py
 	$(BIN)/python scripts/rtl_ports.py
