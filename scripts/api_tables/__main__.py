@@ -1,4 +1,4 @@
-"""Write the driver's constants and structures from the file of each API; they say so in their first line.
+"""Write the driver's constants and structures from the TOML file of each API; their first lines name the file.
 
 `make generated` writes. With `--check`, by which `make lint` calls it, it only says which are stale: exit status 1.
 """
@@ -9,22 +9,28 @@ import tomllib
 from pathlib import Path
 
 from enumerations import constants
+from structures import structures
+from text import formatted
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBFABRIC = "driver/amoeba/libfabric/libfabric-1.17.toml"
+UCP = "driver/amoeba/openucx/ucp-1.12.toml"
 
 
 def generated() -> dict[str, str]:
     """The text of every generated file by its path from the root."""
-    libfabric = tomllib.loads((ROOT / LIBFABRIC).read_text("utf-8"))
-    return {
-        "driver/amoeba/libfabric/objects/constants.py": notice(LIBFABRIC) + constants(libfabric),
+    libfabric, ucp = (tomllib.loads((ROOT / name).read_text("utf-8")) for name in (LIBFABRIC, UCP))
+    sources = {
+        "driver/amoeba/libfabric/objects/constants.py": (LIBFABRIC, constants(libfabric)),
+        "driver/amoeba/openucx/ucp/constants.py": (UCP, constants(ucp)),
+        "driver/amoeba/openucx/ucp/structures.py": (UCP, structures(ucp)),
     }
+    return {name: formatted(f"{notice(api)}{text}", ROOT / name) for name, (api, text) in sources.items()}
 
 
-def notice(source: str) -> str:
+def notice(api: str) -> str:
     """The comment that opens a generated file."""
-    return f"# Generated from {source} by scripts/api_tables; do not edit.\n"
+    return f"# Generated from {api} by scripts/api_tables; do not edit.\n"
 
 
 def main() -> None:

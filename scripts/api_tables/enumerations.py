@@ -10,25 +10,27 @@ __all__ = ["constants"]
 Table = dict[str, Any]
 _WIDTHS = {"uint64_t": 64}
 _FIRST_IN_HEX = 256
-"""Numbers from here on are written as C's headers write them."""
+"""Numbers from here on are written as in C's headers."""
 
 
 def constants(api: Table) -> str:
     """A module with all constants and enumerations of an API, and with their members where C has these as names."""
     imported, enumerations = api.get("imported", {}), api["enumerations"]
     members = [name for each in enumerations.values() for name in _members(each)] if _has_names(api) else []
-    names = [*(each for names in imported.values() for each in names), *api["constants"], *enumerations, *members]
+    names = [*(each for taken in imported.values() for each in taken), *api["constants"], *enumerations, *members]
     parts = [
-        f'"""{api["doc"].strip()}\n"""\n\nimport enum\n',
-        *(f"from {module} import {', '.join(names)}\n" for module, names in imported.items()),
+        docstring(api["doc"]["constants"]),
+        "import enum",
+        *(f"from {module} import {', '.join(taken)}" for module, taken in imported.items()),
         listed(names),
-        "".join(_constant(name, each) for name, each in api["constants"].items()),
+        "",
+        *(_constant(name, each) for name, each in api["constants"].items()),
     ]
     for name, each in enumerations.items():
-        parts.append("\n".join(_enumeration(name, each)) + "\n")
+        parts.extend(_enumeration(name, each))
         if members:
-            parts.append("".join(f"{member} = {name}.{member}\n" for member in _members(each)))
-    return "\n".join(parts)
+            parts.extend(f"{member} = {name}.{member}" for member in _members(each))
+    return "\n".join([*parts, ""])
 
 
 def _has_names(api: Table) -> bool:
@@ -43,17 +45,17 @@ def _members(enumeration: Table) -> Table:
 def _constant(name: str, constant: Table) -> str:
     value = constant["value"]
     number = f"2**{_WIDTHS[constant['type']]} - {-value}" if value < 0 else str(value)
-    return f"{name} = {number}\n{docstring(constant['doc'])}\n"
+    return f"{name} = {number}\n{docstring(constant['doc'])}"
 
 
 def _enumeration(name: str, enumeration: Table) -> Iterator[str]:
     """The lines of a class."""
-    kind = "IntFlag" if "bits" in enumeration else "IntEnum"
-    yield f"\nclass {name}(enum.{kind}):"
+    kind, number = ("IntFlag", "bit") if "bits" in enumeration else ("IntEnum", "value")
+    yield f"class {name}(enum.{kind}):"
     if "doc" in enumeration:
-        yield docstring(enumeration["doc"], "    ") + "\n"
+        yield docstring(enumeration["doc"], "    ")
     for member, given in _members(enumeration).items():
-        row = given if isinstance(given, dict) else {"bit" if kind == "IntFlag" else "value": given}
+        row = given if isinstance(given, dict) else {number: given}
         yield f"    {member} = {_number(row)}"
         if "doc" in row:
             yield docstring(row["doc"], "    ")
@@ -63,5 +65,6 @@ def _number(row: Table) -> str:
     """A member's bit, its value, or the other member whose number it has."""
     if "bit" in row:
         return f"1 << {row['bit']}"
-    value = row.get("value", row.get("same"))
-    return hex(value) if isinstance(value, int) and value >= _FIRST_IN_HEX else str(value)
+    if "same" in row:
+        return str(row["same"])
+    return hex(row["value"]) if row["value"] >= _FIRST_IN_HEX else str(row["value"])

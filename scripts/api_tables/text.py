@@ -1,24 +1,35 @@
-"""Pieces of Python, in lines that are not too long."""
+"""Pieces of Python."""
 
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["WIDTH", "docstring", "listed"]
+__all__ = ["docstring", "formatted", "listed"]
 
-WIDTH = 118
+_WIDTH = 118
 
 
 def docstring(text: str, indent: str = "") -> str:
     """A docstring: on one line, or as it is broken, or broken where it has to be."""
     quoted = f'"""{text.strip()}"""'
-    if "\n" not in quoted and len(indent + quoted) > WIDTH:
-        quoted = "\n".join(textwrap.wrap(quoted, WIDTH - len(indent), break_on_hyphens=False))
-    elif "\n" in quoted:
+    if "\n" in quoted:
         quoted = quoted.removesuffix('"""') + '\n"""'
+    elif len(indent + quoted) > _WIDTH:
+        quoted = "\n".join(textwrap.wrap(quoted, _WIDTH - len(indent), break_on_hyphens=False))
     return textwrap.indent(quoted, indent)
 
 
 def listed(names: Iterable[str]) -> str:
-    """``__all__``, in the order that ruff asks for: constants, classes, functions."""
-    ordered = sorted(set(names), key=lambda name: (not name.isupper(), name[0].islower(), name))
-    return "\n".join(["__all__ = [", *(f'    "{name}",' for name in ordered), "]", ""])
+    """``__all__``, which ruff sorts."""
+    return f"__all__ = [{', '.join(map(repr, names))}]"
+
+
+def formatted(source: str, path: Path) -> str:
+    """A file's source with its imports and names sorted, in the project's format."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--quiet", "--fix-only", "--select", "I,RUF022"], ["format"]):
+        whole = [*ruff, *command, "--stdin-filename", str(path), "-"]
+        source = subprocess.run(whole, input=source, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return source
