@@ -24,10 +24,10 @@ def main(names: list[str]) -> int:
             broken.append(str(error))
             continue
         rows.append((proof, outcome))
-    print("| proof | what it says | how | seconds |")
+    print("| proof | claim | method | seconds |")
     print("|---|---|---|---:|")
     for proof, outcome in rows:
-        says = proof.says or "the situations that the proof above is about come about"
+        says = proof.says or "the situations of the proof above occur"
         print(f"| `{proof.name}` | {says} | {_how(proof)} | {outcome.seconds} |")
     for message in broken:
         console.print(message, style="red")

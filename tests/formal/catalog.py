@@ -90,7 +90,8 @@ _LINE_TABLE_OUTPUTS = {"entry": "entry_valid", "fetch": "fetch_valid", "allocate
 PROOFS = [
     *_with_covers(
         "queue",
-        "Queue of 3: first in, first out; no loss; `level`; a beat per cycle; on offer at once; stream contract",
+        "Queue of 3: first in, first out; no loss; `level`; a beat per cycle; entries offered at once; stream "
+        "contract",
         lambda: QueueSpec(3),
         "bmc",
         14,
@@ -98,37 +99,37 @@ PROOFS = [
     *_with_covers("register_slice", "RegisterSlice: a queue of one; stream contract", RegisterSliceSpec, "prove", 3),
     *_with_covers(
         "skid_buffer",
-        "SkidBuffer: a queue of one that may be passed by; `i.ready` from a register; stream contract",
+        "SkidBuffer: a queue of one with a bypass; `i.ready` from a register; stream contract",
         SkidBufferSpec,
         "prove",
         3,
     ),
     *_with_covers(
         "arbiter",
-        "RoundRobinArbiter of 3: nothing lost, made up or mixed; packets whole; at most one packet of each other "
-        "input goes before a waiting one; stream contract",
+        "RoundRobinArbiter of 3: nothing lost, invented or mixed; packets whole; at most one packet of each other "
+        "input overtakes a waiting packet; stream contract",
         ArbiterSpec,
         "prove",
         4,
     ),
     *_with_covers(
         "demux",
-        "Demux to 3: a packet whole to the one output named, or nowhere; stream contract",
+        "Demux to 3: each packet goes whole to the one output named, or nowhere; stream contract",
         DemuxSpec,
         "prove",
         3,
     ),
     *_with_covers(
         "commit_queue",
-        "CommitQueue of 2: delivers what was committed, in order, within two cycles, and nothing taken back; `room`",
+        "CommitQueue of 2: delivers committed entries in order within two cycles, and no entry taken back; `room`",
         CommitQueueSpec,
         "bmc",
         12,
     ),
     *_with_covers(
         "axi_writes",
-        "AxiDma: AW, W and AR stable; every burst its AWLEN + 1 beats with WLAST on the last; data and strobes "
-        "of the beats that came in; no 4 KiB boundary crossed",
+        "AxiDma: AW, W and AR stable; each burst has AWLEN + 1 beats with WLAST on the last; data and strobes are "
+        "those of the input beats; no burst crosses a 4 KiB boundary",
         AxiWriteSpec,
         "prove",
         3,
@@ -136,8 +137,8 @@ PROOFS = [
     *_with_covers(
         "forwarding",
         "Executor with LineStore, naive arithmetic: every operation gets the newest value of its byte, at any "
-        "distance and through either way, none before its line has come; a result after three cycles; one commit, "
-        "one end each",
+        "distance and over either path, and none before its line has arrived; a result after three cycles; one "
+        "commit and one end each",
         ForwardingSpec,
         "bmc",
         10,
@@ -145,36 +146,36 @@ PROOFS = [
     ),
     *_with_covers(
         "admission",
-        "Admission: an operation may be issued exactly if nothing it uses is in use then by those before it",
+        "Admission: an operation may issue exactly if no earlier operation uses its resources",
         AdmissionSpec,
         "bmc",
         10,
     ),
     *_with_covers(
         "line_table",
-        "LineTable of 2 sets of 2: no operation lost or overtaken; a line in one entry; an entry in use never "
-        "reused; fetched once; no deadlock",
+        "LineTable of 2 sets of 2: no operation lost or overtaken; each line in one entry; an entry in use never "
+        "reused; each line fetched once; no deadlock",
         LineTableSpec,
         "bmc",
         8,
     ),
     *_with_covers(
         "line_use",
-        "LineUse: an entry is in use while operations refer to it or changes of it are unwritten",
+        "LineUse: an entry is in use while operations refer to it or its changes are unwritten",
         LineUseSpec,
         "bmc",
         9,
     ),
     *_with_covers(
         "entry_records",
-        "EntryRecords: an entry's record is the one written last, or zero since it was forgotten",
+        "EntryRecords: an entry's record is the last one written, or zero once forgotten",
         EntryRecordsSpec,
         "bmc",
         8,
     ),
     *_with_covers(
         "line_store",
-        "LineStore: reads and copies return the newest bytes; a copy only dirty ones",
+        "LineStore: reads and copies return the newest bytes; a copy returns only dirty bytes",
         LineStoreSpec,
         "bmc",
         7,
@@ -189,8 +190,8 @@ PROOFS = [
     ),
     *_with_covers(
         "queue_places",
-        "TransmitRing with RequestStore of one context, 2 PDCs, 4 places: no descriptor is fetched without a place; "
-        "every place comes back; a queue knows whether another request follows the one that leaves",
+        "TransmitRing with RequestStore of one context, 2 PDCs, 4 places: no descriptor is fetched without a free "
+        "place; every place is released; a queue knows whether another request follows the one that leaves",
         QueuePlacesSpec,
         "bmc",
         14,
@@ -198,8 +199,8 @@ PROOFS = [
     ),
     *_with_covers(
         "fences",
-        "Packetizer, ContextOrder, WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, "
-        "or ends if it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of "
+        "Packetizer, ContextOrder, WindowCredits of 2 contexts and 2 PDCs, 2 places each: a fenced request begins, "
+        "or a fenced NOP ends, only when no packet that it waits for is outstanding, in its PDC or in all PDCs of "
         "its context",
         FenceSpec,
         "bmc",
@@ -208,26 +209,26 @@ PROOFS = [
     ),
     *_with_covers(
         "operand_room",
-        "OperandRequester with 4 and 3 beats: never asks for more than there is room for; all room comes back; "
-        "packets sent again go first; stream contract",
+        "OperandRequester with 4 and 3 beats: never requests more beats than there is free space; all space is "
+        "released; packets sent again go first; stream contract",
         OperandRoomSpec,
         "bmc",
         8,
     ),
     Proof(
         "sequence",
-        "SequenceRules, window of 256: accepted is the first packet of a new PDC or exactly the expected one; all "
-        "from before are duplicates, whatever the psn; the expected psn moves by one; kept are only later ones "
-        "within the window, and each packet in between is asked for once; silent is only a gap that was reported",
+        "SequenceRules, window of 256: accepts only the first packet of a new PDC or exactly the expected one; all "
+        "earlier packets are duplicates, whatever the psn; the expected psn moves by one; keeps only later packets "
+        "within the window, and asks for each missing packet once; omits the NACK only for a gap that was reported",
         SequenceSpec,
         "combinational",
         1,
     ),
     *_with_covers(
         "gap_store",
-        "GapStore of 2 slots, 2 PDCs, timeouts of up to 3 cycles: what is kept is found, and leaves with its own "
-        "header; it gives way to others only when all slots are taken and it has waited for a timeout, and after two "
-        "always; whatever is kept is taken or counted, once",
+        "GapStore of 2 slots, 2 PDCs, timeouts of up to 3 cycles: a kept packet is found, and leaves with its own "
+        "header; others replace it only when all slots are taken and it has waited for a timeout, and always after "
+        "two; every kept packet is taken or counted, once",
         GapStoreSpec,
         "bmc",
         9,
@@ -235,17 +236,17 @@ PROOFS = [
     ),
     *_with_covers(
         "kept_answers",
-        "AnswerHistory and AnswerStore, window of 2: given again is only what was given, in the same incarnation of "
-        "the PDC, and not since its place was taken",
+        "AnswerHistory and AnswerStore, window of 2: replays only answers given in the same connection epoch of the "
+        "PDC, and not after their place was taken",
         KeptAnswerSpec,
         "bmc",
         9,
     ),
     *_with_covers(
         "event_room",
-        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some, and still "
-        "there when a request that saw it promises it, whatever receive descriptors take; what an earlier generation "
-        "gives back does not count",
+        "EventRooms: entries reserved and not consumed are at most n - 4; free space is found whenever there is "
+        "some, and is still free when a request that saw it reserves it, whatever receive descriptors take; releases"
+        " of an earlier generation do not count",
         EventRoomSpec,
         "prove",
         3,
@@ -253,31 +254,32 @@ PROOFS = [
     ),
     Proof(
         "receivers",
-        "Receivers of three contexts: messages meet the receives of the context itself or of the one it names, and "
-        "are taken if that exists, is enabled and has both bases, whatever it shares itself",
+        "Receivers of three contexts: messages match the receives of the context itself or of the one it names, and "
+        "are taken if that one exists, is enabled and has both bases, whatever that one shares itself",
         ReceiversSpec,
         "combinational",
         1,
     ),
     *_with_covers(
         "count_orders",
-        "CountOrders: an order for each counter of an answer but number 0, the first one's first; stream contract",
+        "CountOrders: one order for each counter of an answer except number 0, the first counter's first; stream "
+        "contract",
         CountOrdersSpec,
         "prove",
         3,
     ),
     Proof(
         "event_counters",
-        "CounterWriter of 4: what is written of a counter is what was ordered before, since it was cleared; stream "
-        "contract",
+        "CounterWriter of 4: a written value of a counter is one ordered before, since the counter was cleared; "
+        "stream contract",
         lambda: CounterWriterSpec(4, 10),
         "bmc",
         9,
     ),
     *_with_covers(
         "event_counter",
-        "CounterWriter of 2, of which one is none: the same; and the newest value is written within four cycles of a "
-        "willing host",
+        "CounterWriter of 2, where number 0 is no counter: the same; and the newest value is written within four "
+        "cycles of a ready host",
         CounterWriterSpec,
         "bmc",
         11,
@@ -285,8 +287,8 @@ PROOFS = [
     ),
     *_with_covers(
         "slot_room",
-        "SlotRooms of 4 slots: a message that was promised a slot finds a free one when it is matched; no free slot "
-        "is kept back; what was promised before the context was disabled does not count",
+        "SlotRooms of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot is "
+        "held back; reservations from before the context was disabled do not count",
         SlotRoomSpec,
         "prove",
         3,
@@ -294,26 +296,25 @@ PROOFS = [
     ),
     *_with_covers(
         "kept_receives",
-        "KeptReceives: a message for which a receive was found before it was accepted meets that when it is matched; "
-        "a search waits for the messages before and for nothing else; receive descriptors wait as long as something "
-        "is kept",
+        "KeptReceives: a message whose receive was found before it was accepted gets that receive when it is "
+        "matched; a search waits only for earlier messages; receive descriptors wait while a receive is kept",
         KeptReceivesSpec,
         "prove",
         3,
     ),
     Proof(
         "buffer_use",
-        "BufferUse: a message gets what is left of its buffer at most; of a MULTI receive the rest begins at the "
-        "nearest multiple of 64 behind it; used up is what has less than it must, or nothing",
+        "BufferUse: a message gets at most the rest of its buffer; the rest of a MULTI receive begins at the nearest"
+        " multiple of 64 behind the message; a buffer is used up when less than its minimum, or nothing, is left",
         BufferUseSpec,
         "combinational",
         1,
     ),
     *_with_covers(
         "ordered_lists",
-        "OrderedLists of 2 lists, 4 places each, 2 in a row: a search finds the oldest match, whatever was put in, "
-        "taken out or overwritten before; the lowest free place is taken, and no place twice; each result in the "
-        "cycle promised; stream contract",
+        "OrderedLists of 2 lists, 4 places each, 2 in a row: a search finds the oldest match, whatever was inserted,"
+        " removed or overwritten before; the lowest free place is taken, and no place twice; each result in the "
+        "cycle announced; stream contract",
         lambda: OrderedListsSpec(2),
         "prove",
         2,
@@ -321,7 +322,7 @@ PROOFS = [
     ),
     *_with_covers(
         "closing_order",
-        "ClosingOrder of 3: first is the number that was put in first, of those that are not refused",
+        "ClosingOrder of 3: first is the number inserted first, of those that are not refused",
         ClosingOrderSpec,
         "bmc",
         8,
@@ -340,27 +341,26 @@ PROOFS = [
     ),
     *_with_covers(
         "window_credits",
-        "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, never more than "
-        "the window nor fewer than none, whatever else happens in the same cycle; a context's all answered are those "
-        "of the PDCs that are its own; of one that has lost something there is room for fewer, until so many have "
-        "been answered; what it shows is two cycles old",
+        "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, from zero to the "
+        "window, whatever else happens in the same cycle; a context's packets are all answered when those of its own"
+        " PDCs are; a PDC with a loss has fewer credits until enough packets are answered; outputs are two cycles "
+        "old",
         WindowCreditsSpec,
         "prove",
         3,
     ),
     *_with_covers(
         "packet_log",
-        "PacketLog of 2 PDCs, 4 places each: a packet, and what was noted of its answer, is read as it was written "
-        "while others within the window come and go, for an answer and for sending again",
+        "PacketLog of 2 PDCs, 4 places each: a packet and the note of its answer are read as written while others "
+        "within the window come and go, for an answer and for sending again",
         PacketLogSpec,
         "bmc",
         6,
     ),
     *_with_covers(
         "retransmitter",
-        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only, and of those whose "
-        "answers were kept none but the oldest; a failed PDC does not go back, whatever it did when it failed; "
-        "stream contract",
+        "Retransmitter of 2 PDCs: sends only unanswered packets again, whatever is asked, and of those whose answers"
+        " were kept only the oldest; a failed PDC does not go back, whatever it did when it failed; stream contract",
         RetransmitterSpec,
         "bmc",
         14,
@@ -368,9 +368,9 @@ PROOFS = [
     ),
     *_with_covers(
         "oldest_resent",
-        "Retransmitter of 2 PDCs: one that has timed out, or whose hold-off is over, sends its oldest packet again "
-        "within 17 cycles in which nothing else keeps it back, whatever NACKs come, unless that packet is answered "
-        "or the PDC ends",
+        "Retransmitter of 2 PDCs: a PDC that has timed out, or whose hold-off is over, sends its oldest packet again"
+        " within 17 cycles without other delays, whatever NACKs arrive, unless that packet is answered or the PDC "
+        "ends",
         OldestResentSpec,
         "prove",
         2,
@@ -378,8 +378,8 @@ PROOFS = [
     ),
     *_with_covers(
         "oldest_asked",
-        "RetransmissionTimers of 2 PDCs: the oldest packet is asked for within the longest timeout and one hold-off, "
-        "in which visits of a PDC that sends again do not count, whatever NACKs come",
+        "RetransmissionTimers of 2 PDCs: the oldest packet is asked for within the longest timeout and one hold-off,"
+        " whatever NACKs arrive; visits of a PDC that sends again do not count",
         OldestAskedSpec,
         "prove",
         2,
@@ -387,9 +387,9 @@ PROOFS = [
     ),
     *_with_covers(
         "failing",
-        "RetransmissionTimers of 2 PDCs: who is told to fail is given up within a round, whatever it does, once, and "
-        "without a timeout; opening it anew forgets that it was told; who is given up since there is no PDC "
-        "for it was refused one more often than is allowed since it was answered",
+        "RetransmissionTimers of 2 PDCs: a PDC told to fail is given up within a round, once and without a timeout, "
+        "whatever it does; a new connection epoch clears the order to fail; a PDC given up for lack of a target PDC "
+        "was refused once more than allowed since its last answer",
         FailingSpec,
         "bmc",
         16,
@@ -405,16 +405,16 @@ PROOFS = [
     ),
     *_with_covers(
         "peer_store",
-        "PeerTable with PacketNumberer and ResponseHandler: an entry is stored within three cycles, also if headers, "
-        "data and completions are never taken; nobody writes what he has read before it was stored",
+        "PeerTable with PacketNumberer and ResponseHandler: an entry is stored within three cycles, also if headers,"
+        " data and completions are never taken; no block writes back a value that it read before the store",
         PeerStoreSpec,
         "bmc",
         10,
     ),
     *_with_covers(
         "completer",
-        "Completer of 3: no write waits for the link, nor anything else while there is room for its answer; answers "
-        "have the labels of the requests that want one, in order; stream contract",
+        "Completer of 3: no write waits for the link, and no other request does while there is space for its answer;"
+        " answers carry the labels of the requests that want one, in order; stream contract",
         CompleterSpec,
         "bmc",
         14,
@@ -422,8 +422,8 @@ PROOFS = [
     ),
     *_with_covers(
         "function_reset",
-        "FunctionReset: reset is nothing that is in the middle of a packet, a read or an access; once for each time "
-        "that it is asked for, and before it is said to be done; no request begins without Bus Master Enable",
+        "FunctionReset: no block is reset in the middle of a packet, a read or an access; one reset for each "
+        "request, before the reset is reported done; no request begins without Bus Master Enable",
         FunctionResetSpec,
         "bmc",
         20,
@@ -431,8 +431,8 @@ PROOFS = [
     ),
     *_with_covers(
         "msix",
-        "MsixTable of 2: a message for each interrupt and for nothing else; none begins of a vector that is masked; "
-        "one that may be sent is, within six cycles of a willing link; stream contract",
+        "MsixTable of 2: a message for each interrupt and for nothing else; none begins for a masked vector; a "
+        "message that may be sent begins within six cycles of a ready link; stream contract",
         MsixSpec,
         "bmc",
         12,
@@ -440,7 +440,7 @@ PROOFS = [
     ),
     *_with_covers(
         "answers_sink",
-        "AnswerOrder with places for two completions beyond those decided: no answer waits for packets to leave",
+        "AnswerOrder with space for two completions beyond those decided: no answer waits for packets to leave",
         AnswersSinkSpec,
         "bmc",
         19,
@@ -448,16 +448,16 @@ PROOFS = [
     ),
     *_with_covers(
         "read_tags",
-        "ReadTags of 4: a tag is given only while no read has it, neither one under way nor one that was given up; "
-        "what is asked of a tag is what was stored last; only reads under way expire",
+        "ReadTags of 4: a tag is given only while no read has it, neither an outstanding nor an abandoned one; a "
+        "lookup of a tag returns what was stored last; only outstanding reads expire",
         ReadTagsSpec,
         "prove",
         2,
     ),
     *_with_covers(
         "completion_room",
-        "CompletionBuffer of 4 lines and 2 tags: never more lines asked for than there is room for; a line is "
-        "delivered with what its own completions brought, however they are cut and mixed; no error without cause; "
+        "CompletionBuffer of 4 lines and 2 tags: never requests more lines than there is space for; a line is "
+        "delivered with the data of its own completions, however they are cut and mixed; no error without cause; "
         "stream contract",
         CompletionRoomSpec,
         "bmc",
@@ -467,7 +467,7 @@ PROOFS = [
     *_with_covers(
         "written_bytes",
         "WriteRequester, lines of 2 DWs: every strobed byte is in one request, in the order of lines, and no other "
-        "byte in any; lengths and byte enables as they may be; what has settled has left; stream contract",
+        "byte in any; legal lengths and byte enables; settled lines have left; stream contract",
         WrittenBytesSpec,
         "bmc",
         6,
@@ -475,7 +475,7 @@ PROOFS = [
     ),
     *_with_covers(
         "request_order",
-        "RequestMerger: a read or an interrupt leaves when all has left that was accepted or on offer before it; "
+        "RequestMerger: a read or an interrupt leaves after everything that was accepted or on offer before it; "
         "requests stay whole; none begins while stopped, no read without credit; stream contract",
         RequestOrderSpec,
         "bmc",
