@@ -1,4 +1,5 @@
-"""No package imports one above it, no folder of the driver either: see the tables in docs/architecture.md."""
+"""No package imports one above it, no folder of the driver either: see the tables in docs/architecture.md
+and driver/amoeba/README.md."""
 
 import ast
 import functools
