@@ -1,7 +1,7 @@
 """What every operation does to every datatype: the golden function of the atomic unit.
 
-Source: fi_atomic(3) of libfabric 1.14, Atomic Operations; what it leaves open is decided in the architecture
-and repeated at the lines below that implement it.
+Source: fi_atomic(3) of libfabric 1.14, Atomic Operations; the lines below that implement what it leaves
+open say what is decided.
 """
 
 import numpy as np

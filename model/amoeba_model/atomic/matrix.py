@@ -2,7 +2,7 @@
 
 Source: fi_atomic(3) of libfabric 1.14, sections Atomic Operations, Base, Fetch and Compare Atomic Functions;
 what the manual page does not spell out (no order on complex numbers, no bits of floating point) is what every
-libfabric build implements. Extensions are named in the architecture: FI_DIFF, and the 16- and 8-bit floats.
+libfabric build implements. Extensions: FI_DIFF, and the 16- and 8-bit floats.
 """
 
 import functools

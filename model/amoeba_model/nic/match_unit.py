@@ -1,4 +1,4 @@
-"""MatchUnit: what becomes of messages and of receive descriptors (section 10 of the architecture)."""
+"""MatchUnit: what becomes of messages and of receive descriptors (hw/amoeba_hw/messages/README.md)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""MatchLists: which message meets which receive (section 10 of the architecture).
+"""MatchLists: which message meets which receive (hw/amoeba_hw/messages/README.md).
 
 The two lists of one context, oldest first. Nothing here touches host memory or writes events: callers do what
 the answers say.

@@ -1,4 +1,4 @@
-"""What an initiator makes of each NACK: section 9 of the architecture.
+"""What an initiator makes of each NACK: "Loss" in hw/amoeba_hw/initiator/README.md.
 
 A code that stands in none of these sets says nothing that a PDC of ours could have brought about: such a NACK is
 dropped, as one for a packet that is answered.
