@@ -86,7 +86,8 @@ def timed_pair(
     server: Sequence[str], client: Sequence[str], environment: Mapping[str, str], settling: float
 ) -> tuple[str, float] | None:
     """What the client prints, and its processor time in seconds; None if it failed. ``settling``: seconds for the
-    server to listen."""
+    server to listen.
+    """
     together = {**os.environ, **environment}
     serving = subprocess.Popen(server, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

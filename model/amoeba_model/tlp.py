@@ -39,7 +39,7 @@ def size_bytes(code: int) -> int:
 
 
 class RequestKind(enum.IntEnum):
-    """What the NIC asks of the host."""
+    """Requests of the NIC to the host."""
 
     MEMORY_READ = 0
     """Non-posted: completions with its tag answer it."""
@@ -63,7 +63,7 @@ class CompletionStatus(enum.IntEnum):
 
 
 class RegisterRequestKind(enum.IntEnum):
-    """What the host asks of the NIC."""
+    """Requests of the host to the NIC."""
 
     MEMORY_READ = 0
     MEMORY_WRITE = 1
@@ -187,7 +187,7 @@ class LinkPacket(NamedTuple):
     """Payload of a write, or of the NIC's completion, of one or two DWs; 0 of others."""
     raw_tag: int
     user: int
-    """Who asked for it, in the NIC: a Requester, or 0xFF of interrupts. Of an access to a BAR: its number."""
+    """Block of the NIC that made the request: a Requester, or 0xFF for interrupts. For BAR accesses, the BAR."""
     status: int
     """A CompletionStatus; SC of requests."""
 

@@ -1,4 +1,4 @@
-"""What workers of UCX's API tell each other: addresses, keys, and the messages between their drivers.
+"""Records that workers of UCX's API exchange: addresses, keys, and the messages between their drivers.
 
 The NIC knows nothing of this; it carries it. All of it comes from a peer, so nobody vouches for a number in it.
 """
@@ -89,7 +89,7 @@ UCP_LONG_MESSAGE = Record(
         *RENDEZVOUS.fields,
         Field("length", 64, "Bytes of the data."),
     ),
-    "What an AM_LONG begins with: where the data is read, as in a RENDEZVOUS, and how much it is.",
+    "Begin of an AM_LONG: where the data is read, as in a RENDEZVOUS, and how much it is.",
 )
 
 UCP_ANSWER = Record(

@@ -51,7 +51,7 @@ class ErrorCode(enum.IntEnum):
     NONE = 0
     POISONED = 1
     BAD_STATUS = 2
-    """It ended the request with UR, CRS or CA."""
+    """The completer ended the request with UR, CRS or CA."""
     NO_DATA = 3
     MISMATCH = 4
     """Its requester, traffic class or attributes are not those of the request."""

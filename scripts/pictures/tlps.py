@@ -1,5 +1,6 @@
 """The packets of one fetch-and-add, as recorded of two RTL NICs on PCI Express: kept in a file, which a test holds to
-the RTL, and shown as a table of a page."""
+the RTL, and shown as a table of a page.
+"""
 
 import json
 import re

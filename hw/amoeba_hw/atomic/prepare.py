@@ -61,7 +61,8 @@ def prepared_operands(data_width: int) -> data.StructLayout:
 
 def magnitudes(prepared: data.View, target: Value) -> Value:
     """What is compared of the target: its numbers without ``signs``, and where ``smallest``, without the exponent's
-    lowest bit."""
+    lowest bit.
+    """
     lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
     return target & ~_sign_bits(prepared) & ~lowest_exponent_bits
 

@@ -98,7 +98,8 @@ class LineUse(wiring.Component):
 
     def _count(self, m, name, most, changed_set, changed_ways, enable=1):
         """Numbers up to ``most``, of which those of some ways of a set grow by one; returns two sets of them:
-        those of ``looked_set`` and those of ``next_set``."""
+        those of ``looked_set`` and those of ``next_set``.
+        """
         layout = data.ArrayLayout(most.bit_length(), self._ways)
         m.submodules[name] = numbers = memory.Memory(shape=layout, depth=self._sets, init=[])
         write = numbers.write_port(granularity=1)

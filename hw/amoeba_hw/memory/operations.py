@@ -127,7 +127,8 @@ def line_access(parameters: NicParameters) -> data.StructLayout:
 
 def line_operation(parameters: NicParameters) -> data.StructLayout:
     """An operation on (a part of) a line. It overtakes its line_access: nobody needs it until it is executed, and so
-    many bits are slow to stop."""
+    many bits are slow to stop.
+    """
     return _operation(parameters, {})
 
 

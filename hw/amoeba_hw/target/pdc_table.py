@@ -558,7 +558,8 @@ class PdcTable(wiring.Component):
 
     def _elaborate_spare(self, m, entry, rules, closing, leaves):
         """Keeps the list of PDCs to spare: closed ones, those of which no request has passed the checks yet, and
-        idle ones."""
+        idle ones.
+        """
         packet, verdict, report = self._current, rules.verdict, self.checked
         lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
         rests, rested = Signal(), Signal()

@@ -241,7 +241,8 @@ class Target(wiring.Component):
 
     def _elaborate_payloads(self, m, ordered):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
-        that are needed; None: none is ever kept."""
+        that are needed; None: none is ever kept.
+        """
         if not self._parameters.gap_slots:
             connect_streams(m, flipped(self.request_payload), ordered)
             return None

@@ -95,7 +95,7 @@ MESSAGE_REQUESTS = frozenset(
 
 
 class ControlType(enum.IntEnum):
-    """What a PDS control packet says (``next_header`` of its prologue)."""
+    """Types of PDS control packets (``next_header`` of its prologue)."""
 
     NOOP = 0
     ACK_REQUEST = 1
@@ -400,7 +400,7 @@ PDS_NACK = Record(
             "vendor_code", 8, "With ROD_OOO: packets missing from nack_psn on, if all behind them is kept; else 0."
         ),
         Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the first that has to come again."),
-        Field("spdcid", 16, "Sender's PDC; zero where there is none."),
+        Field("spdcid", 16, "Sender's PDC; zero without one."),
         Field("dpdcid", 16, "Receiver's PDC."),
         Field("payload", 32, "Zero."),
     ),
