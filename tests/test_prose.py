@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
-from prose import Passage, check, passages  # noqa: E402
+from prose import HELD, Passage, check, passages  # noqa: E402
 
 
 def rules(text: str, kind: str = "docstring") -> list[str]:
@@ -116,3 +116,8 @@ def test_the_exit_status_says_whether_a_rule_is_broken(tmp_path: Path, text: str
     done = subprocess.run([sys.executable, ROOT / "scripts" / "prose.py", page], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (status, "")
     assert ("page.md:1: 'What is sent': no sentence begins with What" in done.stdout) is bool(status)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_the_table_names_paths_that_exist(name: str) -> None:
+    assert (ROOT / name).exists()

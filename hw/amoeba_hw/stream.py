@@ -23,12 +23,12 @@ __all__ = [
 
 
 def _payload_shape(interface):
-    """The payload's shape as the signature declares it, whichever way the interface faces."""
+    """Return the payload's shape as the signature declares it, whichever way the interface faces."""
     return interface.signature.members["payload"].shape
 
 
 def _canonical(shape):
-    """The shape in a form whose ``==`` means "the same fields": 8 becomes unsigned(8), layouts stay."""
+    """Return the shape in a form whose ``==`` means "the same fields": 8 becomes unsigned(8), layouts stay."""
     if isinstance(shape, ShapeCastable) or (isinstance(shape, type) and issubclass(shape, enum.Enum)):
         return shape
     return Shape.cast(shape)

@@ -77,7 +77,7 @@ class LowProducts(wiring.Component):
         return m
 
     def _column(self, m, word):
-        """The sum of all products of words that begin at a word of the result."""
+        """Sum all products of words that begin at a word of the result."""
         place = word % _LARGEST
         products = [
             self.target.word_select(word - index, _WORD) * self._factor(m, word, index) for index in range(place + 1)
@@ -99,7 +99,7 @@ class LowProducts(wiring.Component):
         return factor
 
     def _lowest(self, m, word, column):
-        """The lowest word of a column, or two products of 8-bit numbers."""
+        """Choose the lowest word of a column, or two products of 8-bit numbers."""
         target, operand = (row.word_select(word, _WORD) for row in (self.target, self.operand))
         upper = Signal(8, name=f"upper_{word}")
         m.d.comb += upper.eq(target[8:] * operand[8:])

@@ -47,7 +47,7 @@ class SegmentedMultiplier(wiring.Component):
         m.d.sync += bytes_mode.eq(Cat(self.size.b1, bytes_mode))
 
         def row(offset):
-            """The tiles at one distance from the diagonal: they lie side by side."""
+            """Concatenate the tiles at one distance from the diagonal, which lie side by side."""
             chosen = [
                 tiles[i, i + offset] if offset >= 0 else tiles[i - offset, i] for i in range(_TILES - abs(offset))
             ]

@@ -1,4 +1,4 @@
-"""Whom contexts talk to, and how far the conversation has come."""
+"""Peers of contexts, and the state of each PDC."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -22,7 +22,7 @@ ANSWERED = data.StructLayout(
         "chain_generation": GENERATION_BITS,
     }
 )
-"""What the answers of a PDC say."""
+"""State of a PDC that its answers change."""
 
 
 class PeerTable(wiring.Component):

@@ -20,7 +20,7 @@ class RequestStore(wiring.Component):
     Parameters
     ----------
     contexts, peers, depth : int
-        There is room for ``contexts`` * ``depth`` requests.
+        The memory holds ``contexts`` * ``depth`` requests.
 
     Members
     -------
@@ -63,7 +63,7 @@ class RequestStore(wiring.Component):
         self._fresh = Signal(range(self._entries + 1))
         """Places that have been used since the reset."""
         self._returned = Signal()
-        """A place that was given back is there."""
+        """A released place is there."""
 
     def elaborate(self, platform):
         m = Module()
@@ -151,5 +151,5 @@ class RequestStore(wiring.Component):
         ]
 
     def _one(self, pulse, queue):
-        """The bit of a queue, while there is a pulse."""
+        """Return the bit of a queue, while there is a pulse."""
         return Mux(pulse, Const(1, len(self._present)) << queue, 0)[: len(self._present)]

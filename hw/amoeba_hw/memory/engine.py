@@ -80,7 +80,7 @@ class MemoryEngine(wiring.Component):
     line_writes : write_beat stream
         Bursts of one line.
     runs : out
-        Combinational: requests are under way, one comes in this cycle, or stages settle behind the last, or a reset.
+        Combinational: requests are in flight, one comes in this cycle, or stages settle behind the last, or a reset.
         While it is low nothing here changes but LineHash's key before the first line: the clock may stand still.
     trace_line_read, trace_executed, trace_line_written : TRACE_SLOT
     count_atomic_beats, count_line_reads, count_line_writes, count_line_hits : out, pulses

@@ -43,7 +43,7 @@ class RequestSplitter(wiring.Component):
         and the request behind them one more. A request without bytes is one operation that touches no line. Never
         waits.
     room : in
-        What comes out ``STAGES`` cycles later will be taken.
+        The output of ``STAGES`` cycles later will be taken.
     """
 
     STAGES = 2
@@ -136,10 +136,10 @@ class RequestSplitter(wiring.Component):
         return m
 
     def _accept(self, m):
-        """Takes a request; returns what is in registers one cycle after what the walk by lines begins with.
+        """Take a request; return its registered fields, one cycle later than the fields for :class:`LineWalk`.
 
         So many bits are slow to enable, and nobody needs them sooner: the second stage describes a step by them, and
-        the walk by elements begins when they are there.
+        :class:`ElementWalk` begins when they are there.
         """
         incoming, latest = self.requests.p, Signal(MEMORY_REQUEST)
         described = Signal(data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6}))
@@ -184,7 +184,7 @@ class RequestSplitter(wiring.Component):
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 
     def _as_fitting(self, request):
-        """The datatype; instead of one wider than a beat its parts', where they do not depend on each other."""
+        """Return the datatype, or that of its parts if it is wider than a beat, and they are independent."""
         if Datatype.FI_LONG_DOUBLE_COMPLEX.size <= self._parameters.beat_bytes:
             return request.datatype
         by_parts = request.op.matches(*PART_BY_PART) & (request.datatype == Datatype.FI_LONG_DOUBLE_COMPLEX)

@@ -43,8 +43,8 @@ class WriteBack(wiring.Component):
     written, written_entry : out
         Pulse: ``line_writes`` has accepted what the entry was queued for.
     queued, accepted : out, 8 bits more than an entry's number
-        How often a line was queued, and how often one was accepted, modulo their range. What was committed when
-        ``queued`` was n is on its way to the host when ``accepted`` has reached n.
+        How often a line was queued, and how often one was accepted, modulo their range. Bytes committed when
+        ``queued`` was n are on their way to the host when ``accepted`` has reached n.
     trace_line_written : TRACE_SLOT
     """
 

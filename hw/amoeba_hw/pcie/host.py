@@ -52,7 +52,7 @@ class PcieHost(wiring.Component):
 
     def __init__(self, width, *, lines=1024, tags=256, timeout=1 << 24, read_limit=4096, write_limit=512):
         if read_limit > lines * (width // 8):
-            raise ValueError(f"Expected room for a read of {read_limit} bytes, got {lines} lines of {width // 8}")
+            raise ValueError(f"Expected space for a read of {read_limit} bytes, got {lines} lines of {width // 8}")
         self._width = width
         self._read_limit, self._write_limit = read_limit, write_limit
         self.buffer = CompletionBuffer(width, lines=lines, tags=tags, timeout=timeout)

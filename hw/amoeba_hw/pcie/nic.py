@@ -31,7 +31,7 @@ class PcieNic(wiring.Component):
     Members
     -------
     link : PcieLinkSignature
-        What an adapter to a link's IP serves.
+        Port for an adapter to a link's IP.
     rx, tx : AXI4-Stream
         Frames from and to the network.
     reset_request : In; reset_done : Out

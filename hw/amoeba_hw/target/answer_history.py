@@ -1,4 +1,4 @@
-"""Which answers each PDC has been given."""
+"""History of the answers of each PDC."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -18,7 +18,7 @@ class AnswerHistory(wiring.Component):
     """Remembers up to where each PDC's answers have been given, and how many of the last were plain.
 
     Plain is an answer that is OK and without data. A PDC's answers are given in order, without a gap; the first of
-    another incarnation starts anew.
+    another connection epoch starts anew.
 
     Parameters
     ----------

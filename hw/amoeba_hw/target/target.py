@@ -98,7 +98,7 @@ class Target(wiring.Component):
         Data of answers to the answer memory, and entries to event rings. Everything that an answer needs there is
         accepted before the answer is offered.
     answer_reads, answer_data : READ_REQUEST and :func:`read_beat` streams
-        Data of answers that are given again: one at a time, and never refused.
+        Data of replayed answers: one at a time, and never refused.
     receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
         Receive descriptors: see :class:`~amoeba_hw.messages.matcher.Matcher`.
     counts : COUNT_ORDER stream
@@ -295,7 +295,7 @@ class Target(wiring.Component):
         ]
 
     def _elaborate_matching(self, m, pdcs, receivers, matcher, sender):
-        """The Matcher's receive descriptors; and who takes event entries and slots, and who gives them back."""
+        """Connect the Matcher's receive descriptors, and the users of event entries and slots."""
         m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
         for producer, consumer in (
             (flipped(self.event_heads), rooms.heads),
@@ -356,7 +356,7 @@ class Target(wiring.Component):
         connect_streams(m, orders.orders, flipped(self.counts))
 
     def _elaborate_answer_memory(self, m, collector, sender, replayer):
-        """What is kept of answers, on the chip and in the host's memory."""
+        """Make the stores of answers, on the chip and in the host's memory."""
         width, sizes = self._parameters.data_width, (self._parameters.target_pdcs, self._parameters.window)
         m.submodules.history = history = AnswerHistory(*sizes)
         m.submodules.answer_store = store = AnswerStore(*sizes)
