@@ -17,7 +17,7 @@ BEGIN, END = "<!-- begin tlps -->\n", "<!-- end tlps -->\n"
 
 
 def packet_rows(traced: Traced) -> list[dict[str, object]]:
-    """What is kept of each packet. Of an address in memory this is the place in its page: pages are others each time.
+    """Make a row of each packet. An address in memory is its place in its page, since pages differ each time.
 
     Arming the interrupt is left out: when, and how often, depends on how fast the program is that waits.
     """
