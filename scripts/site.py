@@ -94,7 +94,7 @@ def assemble(source: Path) -> None:
     for name, what in FACES.items():
         (api / f"{name}.md").write_text(page(name, described, what=what))
     for name in modules:
-        # What a package offers is on the pages of its modules.
+        # The names of a package are on the pages of its modules.
         is_package = hasattr(importlib.import_module(name), "__path__")
         (api / f"{name}.md").write_text(page(name, described, members=not is_package))
     heading = "# API\n\nThe driver's packages, by what programs import, and the model's modules.\n"

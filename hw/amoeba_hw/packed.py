@@ -99,7 +99,7 @@ class Realign(wiring.Component):
             needs_beat.eq(~self._holding | (remaining > at_hand)),
             # Of a part that spreads over several beats, the first is only stored.
             complete.eq(self._holding | (remaining <= at_hand)),
-            # What is not part of the packet may change while ``o`` waits.
+            # Bytes outside the packet may change while ``o`` waits.
             current.eq(Mux(needs_beat, self.i.p.data, 0)),
             first.eq(Mux(self._holding, self._previous, current)),
             self.o.p.data.eq(funnel(first, current, offset, self._offsets)),

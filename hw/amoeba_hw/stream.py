@@ -110,7 +110,7 @@ class Queue(wiring.Component):
         width = Shape.cast(_payload_shape(self.i)).width
         m.submodules.rows = rows = memory.Memory(shape=width, depth=self._depth, init=[])
         write = rows.write_port()
-        # What enters while nothing else is inside is on offer in the next cycle; amaranth.lib.fifo takes two.
+        # A payload that enters an empty queue is on offer in the next cycle; amaranth.lib.fifo takes two.
         read = rows.read_port(transparent_for=[write])
         enters, leaves, moves = Signal(), Signal(), Signal()
         m.d.comb += [

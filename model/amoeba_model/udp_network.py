@@ -391,7 +391,7 @@ class UdpNetwork(Network):
         process = self._speaker(sender, data)
         if process is None:
             if kind == _PROBE:
-                self._say(sender, _ANSWER)  # whoever asks may have been forgotten here, and waits for a NIC
+                self._say(sender, _ANSWER)  # the sender may have been forgotten here, and waits for a NIC
             else:
                 self.strangers += 1
             return

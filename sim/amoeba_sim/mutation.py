@@ -136,7 +136,7 @@ class Mutants:
                 "opt -full",
                 "pmuxtree",
                 "dffunmap",
-                # What drives nothing but a name is no part of the design.
+                # A cell that drives nothing but a name is no part of the design.
                 "opt_clean -purge",
                 # A register that drives part of a net would not be taken for an input and an output.
                 "splitnets -driver",

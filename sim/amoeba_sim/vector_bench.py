@@ -254,8 +254,8 @@ def _build(source: str, harness: str, name: str) -> Path:
                 scratch / "top.v",
             ]
         )
-        # Two files rather than Verilator's many, each of which costs a second for its headers. What runs once at the
-        # start is compiled as it stands.
+        # Two files rather than Verilator's many, each of which costs a second for its headers. Code that runs once at
+        # the start is compiled as it stands.
         slow = sorted(scratch.glob("Vtop*Slow.cpp"))
         fast = sorted(set(scratch.glob("*.cpp")) - set(slow))
         for unit, members, level in (("fast", fast, "-O1"), ("slow", slow, "-O0")):

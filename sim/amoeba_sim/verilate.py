@@ -421,7 +421,7 @@ def nic_library(
         str(waves),
     )
     pointer = cache_directory() / f"design-{key}"
-    # Whoever comes while it is elaborated waits, rather than doing the same.
+    # Other processes that come while it is elaborated wait, rather than doing the same.
     with _locked(cache_directory() / f"elaboration-{key}.lock"):
         if pointer.exists():
             library = cache_directory() / pointer.read_text()

@@ -61,7 +61,7 @@ FORMATS = {float_format(datatype).name: float_format(datatype) for datatype in D
 """Every floating-point format by its name."""
 
 
-# What an operation does to a beat, by the members of Control that it sets. An operand that replaces the target
+# Effect of an operation on a beat: the members of Control that it sets. An operand that replaces the target
 # on a condition keeps the target otherwise, hence `keep` next to every condition.
 EFFECTS = {
     Op.FI_MIN: ("keep", "on_greater"),

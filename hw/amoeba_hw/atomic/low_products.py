@@ -56,7 +56,7 @@ class LowProducts(wiring.Component):
         low, high, top = ([Const(0, _WORD) for _ in words] for _ in range(3))
         for word in words:
             low[word] = self._lowest(m, word, columns[word])
-            # What leaves the number at its upper end is no part of the product.
+            # Words beyond the upper end of the number are no part of the product.
             if word % _LARGEST >= 1:
                 goes_on = ~begins[2 * word]
                 high[word] = columns[word - 1][_WORD : 2 * _WORD] & goes_on.replicate(_WORD)

@@ -72,8 +72,8 @@ class SegmentedMultiplier(wiring.Component):
                 same_word = i // 2 == j // 2
                 on = size.b8 | (size.b4 if same_word else 0)
                 left, right = a & on.replicate(_TILE), b
-                # What is in the upper half of a factor does not reach the lower half of the product, which is all
-                # that counts of 8-bit numbers.
+                # The upper half of a factor does not reach the lower half of the product, which is all that counts
+                # for 8-bit numbers.
                 if i == j:
                     left = a
                 elif same_word:

@@ -88,7 +88,7 @@ class OperandRequester(wiring.Component):
             beats.eq((packet.length + self._beat_bytes - 1) >> (self._beat_bytes.bit_length() - 1)),
             needs_operands.eq(from_memory),
             needs_compares.eq(from_memory & (packet.kind != PayloadKind.OPERANDS)),
-            # Room only grows until the packet has gone.
+            # Free space only grows until the packet has gone.
             room.eq(
                 (~needs_operands | (self._operand_room >= beats)) & (~needs_compares | (self._compare_room >= beats))
             ),

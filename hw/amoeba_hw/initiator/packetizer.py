@@ -141,7 +141,7 @@ class Packetizer(wiring.Component):
             barred.eq(begins & (request.fence | request.is_close) & ~self.all_answered.bit_select(peer, 1)),
             shut.eq(~request.is_nop & ~self.may_send.bit_select(peer, 1)),
             early.eq(begins & ~self.in_order),
-            # What was begun ends with a packet that says so; after an abort, the packet that failed has said it.
+            # A request that has begun ends with a packet that says so; after an abort, the failed packet has said it.
             vanishes.eq(aborted | (stale & begins)),
             goes.eq(vanishes | ~(barred | shut | early)),
             self.obstacle.eq(Mux(early, Obstacle.ORDER, Mux(barred, Obstacle.FENCE, Obstacle.WINDOW))),

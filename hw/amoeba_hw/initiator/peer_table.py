@@ -127,7 +127,7 @@ class PeerTable(wiring.Component):
             sent_write.en.eq(self.opened | self.sent),
             answer_write.en.eq(self.opened | self.answered),
         ]
-        # Whoever writes is between reading and writing: nothing is stored then.
+        # A block that writes is between reading and writing: nothing is stored then.
         with m.If(self.sent):
             m.d.comb += [sent_write.addr.eq(self.sent_index), sent_write.data.eq(self.sent_psn)]
         with m.Else():

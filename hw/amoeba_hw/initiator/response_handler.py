@@ -193,7 +193,7 @@ class ResponseHandler(wiring.Component):
             fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
-            # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
+            # An answer that waits for the host, or for a place, lets stores go first, and its PDC is looked up anew.
             yields.eq(parked & self.storing),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),

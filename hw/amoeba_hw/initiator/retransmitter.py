@@ -163,7 +163,7 @@ class Retransmitter(wiring.Component):
                 & ~ends
             ),
             self._active.eq(((self._active & ~done) | picked) & ~later & ~ends),
-            # What is asked for in the cycle in which the one before is begun counts.
+            # A request in the cycle in which the attempt before is begun counts.
             self._begins.eq(((self._begins & ~picked) | asks | later | expired) & ~ends),
             self._from_oldest.eq((self._from_oldest & ~picked & ~begins_anew) | expired | waits | later),
             self._owes_oldest.eq(((self._owes_oldest & ~answered & ~oldest_resent) | expired | released) & ~ends),
@@ -248,13 +248,13 @@ class Retransmitter(wiring.Component):
                     ]
                     m.next = "CHECK"
             with m.State("CHECK"):
-                # What is neither between the two nor the end has been answered since it was asked for.
+                # A packet that is neither between the two nor the end has been answered since it was asked for.
                 m.d.sync += [psn.eq(Mux(behind, self.resend_oldest, wanted)), kept_end.eq(end)]
                 m.next = "READ"
                 with m.If((outstanding == 0) | (distance == outstanding) | over):
                     m.d.comb += done.eq(this)
                     m.next = "PICK"
-            # The log's answer does not wait, so there is room for it first.
+            # The log's answer does not wait, so its place is made free first.
             with m.State("READ"), m.If(self.log_granted & (~self.resends.valid | self.resends.ready)):
                 m.next = "OFFER"
             with m.State("OFFER"):

@@ -76,7 +76,7 @@ class TransmitRing(wiring.Component):
         ]
         m.d.sync += self.count.eq(0)
         with m.If(self.registers.enable & places_free & (self.take == 0)):
-            # Without room, or beyond it when the driver moved the head past what was written: nothing.
+            # Without free entries, or beyond them when the driver moved the head past the written ones: nothing.
             limits = (waiting, Mux(room[16], 0, room[:16]), to_wrap, 64 - in_page)
             for count in range(1, MOST + 1):
                 with m.If(Cat(limit >= count for limit in limits).all()):

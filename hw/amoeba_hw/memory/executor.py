@@ -133,11 +133,11 @@ class Executor(wiring.Component):
         self._wide_uses = {latency + 1: uses for latency, uses in self._wide.uses.items()} if self._wide else {}
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
-        # What happens in this cycle: the operation is issued; it is, or there is none; the queue's next one is taken.
+        # Steps of this cycle: the operation is issued; it is, or none is there; the next one of the queue is taken.
         self._issues = Signal()
         self._moves = Signal(init=1)
         self._takes = Signal(init=1)
-        # What the host had answered for the operation that might be issued, and for the one behind it.
+        # Answers of the host for the operation that might be issued, and for the one behind it.
         self._answers = [Signal(LINE_ANSWER, name=f"answer_{index}") for index in range(2)]
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
@@ -169,7 +169,7 @@ class Executor(wiring.Component):
         longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses.get("result", ())))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
-        # What ends at age 2: what comes from the pipeline, or else what has taken one cycle.
+        # The operation that ends at age 2: one from the pipeline, or else one that has taken one cycle.
         self._ends = Signal(
             data.StructLayout({"touches": 1, "stores_element": 1, "entry": entry, "strobe": parameters.beat_bytes})
         )
@@ -302,7 +302,7 @@ class Executor(wiring.Component):
                 self._admission.blocked[index],
             )
             m.d.comb += blocked[index].eq(Cat(waits).any())
-        # What is issued in this cycle enters the pipeline only now.
+        # An operation issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
             same_entry |= decoded.wide & (coming.entry == self._first_entry)
@@ -489,8 +489,8 @@ class Executor(wiring.Component):
             with m.If(ends_late.wide):
                 half = self._wide.result.word_select(ends_late.half, self._parameters.data_width)
                 m.d.comb += late_result.eq(half)
-        # What has been calculated, and which of two outcomes others have, is known last: all that can be done to them
-        # without has happened then.
+        # The calculated result, and the choice between the two outcomes of other operations, are known last: all work
+        # that does not depend on them has happened then.
         outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
         calculates = Signal()
         m.d.comb += calculates.eq(arithmetic.calculates & ~ends_late.valid)

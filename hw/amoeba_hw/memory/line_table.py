@@ -104,7 +104,7 @@ class LineTable(wiring.Component):
                 "hit": Out(1),
             }
         )
-        # What is in the second stage.
+        # The operation in the second stage.
         self._present = Signal()
         self._access = Signal(line_access(parameters))
         self._set = Signal(range(self._sets))
@@ -186,7 +186,7 @@ class LineTable(wiring.Component):
             write.en.eq(Mux(takes, way, 0)),
             *(write.data[index].tag.eq(taken_tag) for index in range(self._ways)),
             *(write.data[index].context.eq(taken_context) for index in range(self._ways)),
-            # What is taken in this cycle is known late in it, and taken into account in the second stage.
+            # The way taken in this cycle is known late in it, and taken into account in the second stage.
             overtaken.eq(Mux(self._taken_set_is_same, self._taken, 0)),
             self._matches.eq((self._same_tag & ~overtaken) | Mux(self._taken_tag_is_same, overtaken, 0)),
             self._belongs.eq((self._same_context & ~overtaken) | Mux(self._taken_context_is_same, overtaken, 0)),

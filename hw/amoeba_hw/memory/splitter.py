@@ -162,7 +162,7 @@ class RequestSplitter(wiring.Component):
             m.d.sync += [
                 self._occupied.eq(self.requests.valid),
                 self._idle.eq(~self.requests.valid),
-                # Which way a request goes is found out before its first step.
+                # The way of a request, by lines or by elements, is found out before its first step.
                 self._by_elements.eq(self._goes_by_elements(_element_size(m, incoming.datatype))),
                 self._has_operand.eq(incoming.has_operand),
                 self._has_compare.eq(incoming.has_compare),
@@ -237,7 +237,7 @@ class RequestSplitter(wiring.Component):
         ]
         with m.If(is_new):
             m.d.sync += before.eq(rotated)
-        # What the rotation brought below `place` belongs to the next line; there the line before left its own.
+        # Bytes that the rotation brought below `place` belong to the next line; there the line before left its own.
         below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)
         m.d.sync += self.o_operands[name].eq(merge(below, before, rotated))
 

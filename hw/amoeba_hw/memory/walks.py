@@ -212,9 +212,9 @@ class ElementWalk(wiring.Component):
         element_ends = Signal()
         in_half = done[:offset_bits]
         m.d.comb += [
-            # Room in the line, and in this half of the element.
+            # Bytes left in the line, and in this half of the element.
             room.eq(beat_bytes - Mux(step.compute | (in_half > offset), in_half, offset)),
-            # What is left fits the room; said so that it need not wait for which of the two is smaller.
+            # The rest of the element fits ``room``; written so that it need not wait for the smaller of the two.
             element_ends.eq((left + in_half <= beat_bytes) & (step.compute | (left + offset <= beat_bytes))),
             count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
         ]

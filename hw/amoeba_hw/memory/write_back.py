@@ -78,7 +78,7 @@ class WriteBack(wiring.Component):
         m = Module()
         count = entries(self._parameters)
         offset_bits = line_address_bits(self._parameters)
-        # An entry waits at most once, so the queue always has room.
+        # An entry waits at most once, so the queue is never full.
         m.submodules.queue = queue = Queue(range(count), count + 2)
         place = data.StructLayout({"line": 64 - offset_bits, "context": context_bits(self._parameters)})
         m.submodules.lines = lines = memory.Memory(shape=place, depth=count, init=[])

@@ -211,7 +211,7 @@ class MatchUnit(wiring.Component):
         target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
         m.d.sync += self._found.eq(0)
-        # Whatever is chosen: in this state the lists do nothing but begin a search, and the path to them stays short.
+        # For every choice: in this state the lists do nothing but begin a search, and the path to them stays short.
         m.d.comb += self._is_search.eq(1)
         for index in reversed(range(self._parameters.contexts)):
             with m.If(~self.settled[index]):

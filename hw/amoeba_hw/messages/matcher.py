@@ -180,7 +180,7 @@ class Matcher(wiring.Component):
             kept.question.eq(self.receive_question),
             self.receive_reply.eq(kept.reply),
             kept.accepted.eq(self.message_accepted),
-            # Whatever became of the request, it is in no other's way any more.
+            # Matched or refused, the request blocks no other any more.
             kept.settled.eq(self.checked.valid & self.checked.ready & request.message.valid & ~request.dropped),
             kept.found.eq(unit.found),
             unit.keeps.eq(kept.keeps),
@@ -203,7 +203,7 @@ class Matcher(wiring.Component):
             releases.enabled.eq(Cat(context.enable for context in self.contexts)),
             rooms.settled.eq(unit.settled),
             rooms.promise.eq(self.slot_promise),
-            # Whatever became of the request, its slot is taken now, or not needed.
+            # Matched or refused, the request has taken its slot now, or does not need it.
             rooms.settle.valid.eq(self.checked.valid & self.checked.ready & request.message.slot_promised),
             rooms.settle.context.eq(request.answer.event.context),
             rooms.settle.generation.eq(request.answer.event.generation),

@@ -25,7 +25,7 @@ __all__ = [
 RECEIVE_ORDER = data.StructLayout(
     {
         "context": 8,
-        "generation": GENERATION_BITS,  # of the room for an event that it has been promised
+        "generation": GENERATION_BITS,  # of the event entry that is reserved for it
         "error": 1,  # the host refused the read: the fields are undefined
         "fields": struct_layout(RX_DESCRIPTOR),
     }

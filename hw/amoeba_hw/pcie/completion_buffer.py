@@ -83,7 +83,7 @@ class CompletionBuffer(wiring.Component):
                 "failed": Out(1),
             }
         )
-        # What enters the memories in this cycle.
+        # Input of the memories in this cycle.
         self._store = Signal(
             data.StructLayout(
                 {
@@ -176,7 +176,7 @@ class CompletionBuffer(wiring.Component):
                     m.d.sync += [skipping.eq(~beat.p.last & beat.p.first & ~good), left.eq(left_after)]
                     with m.If(beat.p.first):
                         m.d.sync += tag.eq(header.tag)
-                    # What comes first after a reset may be the rest of a completion that was dropped.
+                    # The first beat after a reset may be the rest of a completion that was dropped.
                     with m.If(Mux(beat.p.first, good, inside & ~skipping)):
                         m.d.sync += [self._store.eq(store), held.eq(after), held.failed.eq(store.error)]
                         m.d.comb += [
@@ -185,7 +185,7 @@ class CompletionBuffer(wiring.Component):
                             self.failed.eq(beat.p.first & header.poisoned & ~cursor.failed),
                         ]
                     with m.Elif(beat.p.first & tags.under_way):
-                        # The read failed, or this is not its own. What is still to come of it, if anything, is lost.
+                        # The read failed, or this is not its own. Further completions of it, if any, are lost.
                         m.d.comb += [tags.finish.eq(ends), tags.give_up.eq(~ends), self.failed.eq(1)]
                         m.d.sync += held.eq(cursor)
                         m.next = "FAIL"

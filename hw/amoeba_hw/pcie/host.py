@@ -122,7 +122,7 @@ class PcieHost(wiring.Component):
             self.failed.eq(buffer.failed),
         ]
 
-        # What has been accepted, no read passes any more. A burst has begun before it is answered.
+        # No read passes an accepted write any more. A burst has begun before it is answered.
         m.d.sync += order.answered.eq(self.writes.valid & self.writes.ready & self.writes.p.last)
 
     def _elaborate_writes(self, m, merger):

@@ -110,7 +110,7 @@ class LinkCrossing(wiring.Component):
         )  # fmt: skip
         m.d.comb += [
             queue.w_en.eq((owed != 0) & link.read_credit),
-            # What came during a reset would be forgotten.
+            # A credit that came during a reset would be forgotten.
             queue.r_en.eq(~ResetSignal("sync")),
             nic.read_credit.eq(under_way < READS),
         ]

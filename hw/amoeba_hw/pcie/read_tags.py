@@ -154,7 +154,7 @@ class ReadTags(wiring.Component):
         settles = (self.finish | self.give_up) & (self.updated == self.expired_tag)
         with m.If(~self.expired):
             m.d.sync += [looked_at.eq(looked_at + 1), self.expired.eq(overdue), self.expired_tag.eq(looked_at)]
-            # What ends in this cycle is not overdue.
+            # A read that ends in this cycle is not overdue.
             with m.If((self.finish | self.give_up) & (self.updated[:bits] == looked_at)):
                 m.d.sync += self.expired.eq(0)
         with m.Elif(settles):

@@ -99,7 +99,7 @@ class AnswerHistory(wiring.Component):
             before.en.eq(turn.valid),
             continues.eq(was_known & (before.data.incarnation == answer.incarnation)),
             kept.eq(Mux(continues, before.data.kept, 0)),
-            # What was before the first packet of a PDC stands in nobody's way.
+            # Nothing before the first packet of a PDC counts against it.
             plain.eq(Mux(continues, before.data.plain, window)),
             between.eq(-answer.clear_psn_offset.as_signed() - 1),
             self.all_plain.eq(between.as_signed() <= plain),

@@ -64,7 +64,7 @@ class ClosingOrder(wiring.Component):
             m.d.sync += number.eq(Mux(self.append & (left == place), self.appended, Mux(gone, following, number)))
             if not last:
                 moves = Signal(name=f"moves_{place + 1}")
-                # What stands behind the end of the list is left over, and may be any number.
+                # The numbers behind the end of the list are left over, and may be any.
                 m.d.comb += moves.eq(gone | (self.remove & (following == self.removed)))
                 gone = moves
         return m

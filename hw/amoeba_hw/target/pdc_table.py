@@ -392,7 +392,7 @@ class PdcTable(wiring.Component):
             gaps.header.eq(packet),
             gaps.keep.eq(leaves & verdict.kept),
             gaps.forget.eq((leaves & (verdict.opens | closes)) | self._closing),
-            # What is left of the PDC that was here before has nothing to do with the one that is opened.
+            # Kept packets of the PDC that was here before have nothing to do with the one that is opened.
             resumes.eq(leaves & verdict.accepted & ~verdict.opens & ~closes & gaps.follows),
             gaps.take.eq(resumes),
             gaps.may_count.eq(~(leaves & verdict.dropped_sequence)),
@@ -515,7 +515,7 @@ class PdcTable(wiring.Component):
         with m.If(packet.is_control):
             m.d.comb += [write.data[name].eq(Mux(verdict.opens, 0, entry[name])) for name in ("job_id", "context")]
         with m.If(self._closing):
-            # It does not join those to spare before it is idle: see the model.
+            # The PDC is not evictable before it is idle: see the model.
             m.d.comb += [
                 write.data.eq(entry),
                 write.data.state.closed.eq(1),

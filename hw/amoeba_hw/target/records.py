@@ -52,7 +52,7 @@ PDC_ENTRY = data.StructLayout(
         "spdcid": 16,
         "state": PDC_STATE,
         "incarnation": INCARNATION_BITS,
-        "fresh": 1,  # nothing was accepted in this incarnation yet
+        "fresh": 1,  # nothing was accepted in this connection epoch yet
         "job_id": 24,  # of the request that came last
         "context": 12,
         "came": 48,  # when something came last
@@ -74,7 +74,7 @@ SEQUENCED_REQUEST = data.StructLayout(
         "incarnation": INCARNATION_BITS,
         "dropped": 1,  # not accepted: only its payload is still to be swallowed, or kept
         "gap": GAP_PASSAGE,
-        "promised": 1,  # room for its event is taken
+        "promised": 1,  # an entry for its event is reserved
         "slot_promised": 1,  # and an unexpected slot
         "receive_kept": 1,  # or a receive that it meets is kept for it
         "receiver": 8,  # the context of which they are: for messages see Receivers
@@ -96,11 +96,11 @@ EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERAT
 
 EVENT_ORDER = data.StructLayout(
     {
-        "promised": 1,  # room in the ring is taken: to be used or given back
+        "promised": 1,  # an entry of the ring is reserved: to be used or released
         "context": 8,
         "generation": GENERATION_BITS,
         "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
-        "kind": 8,  # EventKind; 0: there is no event, and what is promised is given back
+        "kind": 8,  # EventKind; 0: there is no event, and its reserved entry is released
         "flags": 8,  # EventFlags
         "status": 8,  # unless the request was executed and is not OK: then that
         "user_context": 64,

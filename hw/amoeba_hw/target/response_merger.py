@@ -91,7 +91,7 @@ class ResponseMerger(wiring.Component):
         offered, may_go = Signal(), Signal()
         waits = turn.valid & ~turn.ready
         m.d.comb += [
-            # What has been offered stays on offer.
+            # An offered answer stays on offer.
             may_go.eq(offered | ~(self.answers.valid | self.nacks.valid) | (patience == _PATIENCE)),
             turn.valid.eq(self.replays.valid & may_go),
             turn.p.eq(self.replays.p),

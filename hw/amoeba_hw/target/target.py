@@ -283,7 +283,7 @@ class Target(wiring.Component):
         m.d.comb += [
             matched.ready.eq(room),
             leaves.eq(matched.valid & matched.ready),
-            # What was kept for a request that is refused stays where it is, until something else is kept there.
+            # The payload kept for a refused request stays in its slot, until another is kept there.
             is_used.eq(request.job.has_operand | request.job.has_compare),
             comes.eq(request.has_payload & (~request.gap.leaves | is_used)),
             jobs.valid.eq(leaves & comes & ~request.gap.enters),

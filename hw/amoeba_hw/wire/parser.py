@@ -310,7 +310,7 @@ class FrameParser(wiring.Component):
         has_ack = has_response | shape.ack
         is_request = has_request | shape.close
         syn = (pds["flags"] & int(uet.PdsFlags.SYN)) != 0
-        # What several PDS headers, or SES headers, have in the same place is read once.
+        # Fields that several PDS headers, or SES headers, have in the same place are read once.
         groups = (
             (
                 None,
@@ -363,7 +363,7 @@ class FrameParser(wiring.Component):
                 m.d.sync += self.header[name].eq(value if present is None else Mux(present, value, 0))
 
     def _elaborate_verdict(self, m):
-        # What the register holds after a right packet, for each number of zero bytes that came behind it.
+        # Value of the register after a right packet, for each number of zero bytes that came behind it.
         expected = Array(Const(register_after(RESIDUE, count), 32) for count in range(self._line_bytes))
         # Ten words sum up to 0xFFFF in one's complement if their sum is a multiple of that: k * 2**16 - k.
         low, high = self._checksum[:16], self._checksum[16:]

@@ -88,7 +88,7 @@ def _floating(function: np.ufunc) -> _Executor:
     def run(target: _Array, operand: _Array, compare: _Array | None) -> _Array | None:
         with np.errstate(all="ignore"):
             result: _Array = function(target, operand)
-            # Which NaN is not the host's to say.
+            # The host does not choose among NaNs as the NIC does.
             return None if np.count_nonzero(result != result) else result
 
     return run

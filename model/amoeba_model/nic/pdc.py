@@ -172,7 +172,7 @@ class PdcTable:
         if pdc.is_open and pdc.proven:
             self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
-        # A CLOSE is the last packet of its opening: one that can be neither next nor last is of a former opening.
+        # A CLOSE is the last packet of its epoch: one that can be neither next nor last is of a former epoch.
         is_former = header.is_control and self._window <= ahead < _PSN_MASK
         if ahead >= _PSN_HALF and not is_former:
             return Duplicate(pdc)
@@ -333,7 +333,7 @@ class PdcTable:
         code = None if silent else NackCode.ROD_OOO
         again = pdc.expected
         if header.opcode == _READ and not header.is_control:
-            # What is kept already would be READs mostly, each of which would be read and answered again.
+            # The packets kept already are READs mostly, each of which would be read and answered again.
             again = asked if is_beyond else psn
         return Refusal(Counter.DROPPED_SEQUENCE, code, again, pdc.number)
 
