@@ -12,14 +12,14 @@ from typing import cast
 
 import numpy as np
 from amoeba import BindFlags, MrAccess
-from amoeba.apps.tracing import trace_fetch_atomic
 from amoeba.core.buffers import allocate
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.address import EndpointAddress
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, RequestOpcode, SesFlags
+from amoeba_tools.tracing import trace_fetch_atomic
 
 from bench.nic import cluster
 from bench.report import Grid

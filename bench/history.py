@@ -18,7 +18,7 @@ BASELINE = "2dc3963"
 PRESENT = Path(__file__).resolve().parents[1]
 """Root of the tree that this file is in."""
 
-_PACKAGES = ("model", "hw", "sim", "driver")
+_PACKAGES = ("model", "hw", "sim", "driver", "tools")
 
 
 def checkout(commit: str = BASELINE) -> Path | None:

@@ -18,9 +18,9 @@ import amoeba
 import numpy as np
 import numpy.typing as npt
 from amoeba.core.buffers import allocate
-from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, MrAccess, OpFlags
-from amoeba.fabric.fabric import Fabric
-from amoeba.fabric.operations.vectors import TaggedMsg
+from amoeba.libfabric.objects.constants import FI_ADDR_UNSPEC, BindFlags, MrAccess, OpFlags
+from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.libfabric.objects.operations.vectors import TaggedMsg
 from amoeba.transport.context import Context
 from amoeba_model.descriptors import MULTI_ALIGNMENT
 from amoeba_model.network import SimulatedDevice

@@ -8,10 +8,9 @@ from typing import cast
 import amoeba
 import numpy as np
 import numpy.typing as npt
-from amoeba.apps.tracing import trace_fetch_atomic
 from amoeba.core.buffers import allocate
-from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op, OpFlags
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
@@ -25,6 +24,7 @@ from amoeba_model.wire.uet import (
     SES_REQUEST,
     SES_RESPONSE_DATA,
 )
+from amoeba_tools.tracing import trace_fetch_atomic
 
 __all__ = [
     "HOST_LATENCY",

@@ -87,7 +87,7 @@ def _libucp() -> Mapping[str, str] | None:
     """With which UCX's programs find ours; None if it cannot be built."""
     try:
         from amoeba.embed import build
-        from amoeba.libucp.library import LIBRARY
+        from amoeba.openucx.libucp.library import LIBRARY
 
         return {"LD_LIBRARY_PATH": str(build(LIBRARY).parent)}
     except (FabricError, ImportError):

@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 from amoeba.core.buffers import allocate
-from amoeba.fabric.constants import MrAccess
+from amoeba.libfabric.objects.constants import MrAccess
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 

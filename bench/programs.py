@@ -59,7 +59,7 @@ def environment_of(provider: str) -> Mapping[str, str] | None:
         return {}
     try:
         from amoeba.embed import build
-        from amoeba.provider.library import LIBRARY
+        from amoeba.libfabric.provider.library import LIBRARY
 
         path = build(LIBRARY)
     except (FabricError, ImportError):

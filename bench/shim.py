@@ -9,15 +9,15 @@ import struct
 from typing import Any
 
 from amoeba.embed import Binding, Memory
-from amoeba.fabric.constants import WaitObj
-from amoeba.provider.fids import FidClass, Fids
-from amoeba.provider.infos import Infos
-from amoeba.provider.library import LIBRARY as PROVIDER
-from amoeba.provider.objects import QueueSettings
-from amoeba.provider.process import Process
-from amoeba.provider.queues import Queues
-from amoeba.provider.transfers import Transfers, Vectors
-from amoeba.provider.triggers import Triggers
+from amoeba.libfabric.objects.constants import WaitObj
+from amoeba.libfabric.provider.fids import FidClass, Fids
+from amoeba.libfabric.provider.infos import Infos
+from amoeba.libfabric.provider.library import LIBRARY as PROVIDER
+from amoeba.libfabric.provider.objects import QueueSettings
+from amoeba.libfabric.provider.process import Process
+from amoeba.libfabric.provider.queues import Queues
+from amoeba.libfabric.provider.transfers import Transfers, Vectors
+from amoeba.libfabric.provider.triggers import Triggers
 
 from bench import shim_ucp
 from bench.report import Grid

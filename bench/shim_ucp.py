@@ -7,20 +7,20 @@ import dataclasses
 from typing import Any
 
 from amoeba.embed import Binding, Memory
-from amoeba.libucp import atomics, completions, transfers
-from amoeba.libucp.atomics import Atomics
-from amoeba.libucp.buffers import Buffers
-from amoeba.libucp.completions import Completions
-from amoeba.libucp.library import LIBRARY as LIBUCP
-from amoeba.libucp.process import Process
-from amoeba.libucp.start import sent_off
-from amoeba.libucp.things import Things
-from amoeba.libucp.transfers import Transfers
-from amoeba.ucp.constants import ucp_atomic_op_t, ucp_op_attr_t
-from amoeba.ucp.endpoint import Endpoint
-from amoeba.ucp.remote_key import RemoteKey
-from amoeba.ucp.worker import Worker
-from amoeba.ucp.worker_base import RequestMemory
+from amoeba.openucx.libucp import atomics, completions, transfers
+from amoeba.openucx.libucp.atomics import Atomics
+from amoeba.openucx.libucp.buffers import Buffers
+from amoeba.openucx.libucp.completions import Completions
+from amoeba.openucx.libucp.library import LIBRARY as LIBUCP
+from amoeba.openucx.libucp.process import Process
+from amoeba.openucx.libucp.start import sent_off
+from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.transfers import Transfers
+from amoeba.openucx.ucp.constants import ucp_atomic_op_t, ucp_op_attr_t
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.remote_key import RemoteKey
+from amoeba.openucx.ucp.worker import Worker
+from amoeba.openucx.ucp.worker_base import RequestMemory
 
 from bench.shim_cost import COST_C
 

@@ -11,12 +11,12 @@ import amoeba
 import numpy as np
 from amaranth.hdl import Const, Value
 from amaranth.sim import Simulator, SimulatorContext
-from amoeba.apps.random_access import run_gups
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_hw.memory import MemoryEngine
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.vector_bench import VectorBench
+from amoeba_tools.random_access import run_gups
 
 from bench import history
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import amoeba.ucp as ucp
 import numpy as np
 from amoeba import BindFlags, MrAccess, Op, OpFlags, open_cluster
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 
 from bench.report import Grid
 

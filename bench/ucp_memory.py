@@ -6,7 +6,7 @@ from typing import cast
 import amoeba.ucp as ucp
 import numpy as np
 from amoeba.core.buffers import allocate
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.trace import Stage
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import amoeba.ucp as ucp
-from amoeba.ucp.adapter import Adapters, open_adapters
+from amoeba.openucx.ucp.adapter import Adapters, open_adapters
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.trace import Stage
 

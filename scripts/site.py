@@ -27,8 +27,8 @@ FACES = {
     "amoeba.aio": "libfabric's endpoints for asyncio",
     "amoeba.ucp": "UCX's calls",
     "amoeba.ucx": "UCX's endpoints as objects, under ucxx's names",
-    "amoeba.testing": "conformance checks",
-    "amoeba.apps.explore": "co-design: cycles and size of the NICs of a grid",
+    "amoeba_tools.conformance": "conformance checks",
+    "amoeba_tools.explore": "co-design: cycles and size of the NICs of a grid",
 }
 """Names that programs import, with a description. All else of the driver is behind these names."""
 CONTENTS = {

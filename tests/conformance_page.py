@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from amoeba.testing import NEEDS, catalogue, checks, unchecked
-from amoeba.testing import ucp as ucp_kit
+from amoeba_tools.conformance import NEEDS, catalogue, checks, unchecked
+from amoeba_tools.conformance import ucp as ucp_kit
 
 __all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
@@ -17,21 +17,22 @@ RESULTS = Path(__file__).resolve().parent / "conformance" / "results.json"
 _INTRODUCTION = """\
 # Conformance
 
-Generated from `driver/amoeba/testing/pages/` by tests/conformance_page.py: edit there. A test holds this page fresh.
+Generated from `tools/amoeba_tools/conformance/pages/` by tests/conformance_page.py: edit there. A test holds this
+page fresh.
 
-[`amoeba.testing`](../driver/amoeba/testing/__init__.py) finds out whether two endpoints do what libfabric's manual
-pages say. A check stands for a sentence of a page, given here in our words, and is a function that runs on any pair
-of endpoints: of one process or two, on any devices, over links as bad as wanted. After each check the pair must work
-as before, and have nothing left in its queues.
+[`amoeba_tools.conformance`](../tools/amoeba_tools/conformance/__init__.py) finds out whether two endpoints do what
+libfabric's manual pages say. A check stands for a sentence of a page, given here in our words, and is a function that
+runs on any pair of endpoints: of one process or two, on any devices, over links as bad as wanted. After each check
+the pair must work as before, and have nothing left in its queues.
 
 ```
 $ amoeba conformance --device model,rtl --loss 0.01 --seed 7
 $ amoeba conformance --page fi_rma --page 'fi_cq.*error*' --output results.md
 ```
 
-In a test of one's own, `amoeba.testing.checks()` parametrises it, and `check.run(pair)` does it; `amoeba.testing.run`
-makes a report. The project's own tests run all of them on model and RTL, between the two, over links that lose one
-frame in a hundred, and between two processes (`tests/conformance/`).
+In a test of one's own, `amoeba_tools.conformance.checks()` parametrises it, and `check.run(pair)` does it;
+`amoeba_tools.conformance.run` makes a report. The project's own tests run all of them on model and RTL, between the
+two, over links that lose one frame in a hundred, and between two processes (`tests/conformance/`).
 
 Below each page's checks stand the sentences that have none of their own, and why: what the driver does otherwise on
 purpose ([libfabric.md](libfabric.md)), what asks for nothing, what asks something of the application, what other
@@ -54,9 +55,10 @@ How many checks have passed on which pair of NICs (initiator to target); where o
 _UCP = """\
 # Conformance to UCX's UCP
 
-`amoeba conformance --api ucp` does the same for UCX's API: [`amoeba.testing.ucp`](../driver/amoeba/testing/ucp/) has
-checks for all 93 functions of `ucp.h`. Here a sentence is quoted, from the comment above the function, or above what
-it takes; the section is the line in release 1.12.1 where it begins. The structures and enumerations, their sizes,
+`amoeba conformance --api ucp` does the same for UCX's API:
+[`amoeba_tools.conformance.ucp`](../tools/amoeba_tools/conformance/ucp/) has checks for all 93 functions of
+`ucp.h`. Here a sentence is quoted, from the comment above the function, or above what it takes; the section is the
+line in release 1.12.1 where it begins. The structures and enumerations, their sizes,
 alignment and the memory that C allocates promise nothing that Python shows; tests/ucp/test_names.py compares their
 names, fields and numbers.
 

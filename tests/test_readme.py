@@ -36,7 +36,7 @@ def test_there_are_as_many_recorded_vectors_as_it_says():
 
 
 def test_every_command_in_the_readme_exists():
-    from amoeba.cli import app
+    from amoeba_tools.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     named = set(re.findall(r"^\$ amoeba ([\w-]+)", README, re.M))

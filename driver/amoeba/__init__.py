@@ -32,10 +32,11 @@ from amoeba.core.errors import (
 from amoeba.core.release import RELEASE as __version__
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import DEVICE_KINDS, open_device
-from amoeba.fabric.address_vector import AddressVector, Insertion, rx_addr
-from amoeba.fabric.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
-from amoeba.fabric.cluster import getinfo, join_cluster, open_cluster, open_fabric
-from amoeba.fabric.constants import (
+from amoeba.libfabric.objects.address_vector import AddressVector, Insertion, rx_addr
+from amoeba.libfabric.objects.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
+from amoeba.libfabric.objects.cluster import getinfo, join_cluster, open_cluster, open_fabric
+from amoeba.libfabric.objects.connections import ConnectionRequest
+from amoeba.libfabric.objects.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
@@ -75,7 +76,7 @@ from amoeba.fabric.constants import (
     TriggerOp,
     WaitObj,
 )
-from amoeba.fabric.deferred_work import (
+from amoeba.libfabric.objects.deferred_work import (
     DeferredWork,
     OpAtomic,
     OpCntr,
@@ -85,19 +86,18 @@ from amoeba.fabric.deferred_work import (
     OpRma,
     OpTagged,
 )
-from amoeba.fabric.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
-from amoeba.fabric.endpoints.connected import ConnectedEndpoint
-from amoeba.fabric.endpoints.connections import ConnectionRequest
-from amoeba.fabric.endpoints.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
-from amoeba.fabric.endpoints.passive import PassiveEndpoint
-from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
-from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
-from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
-from amoeba.fabric.endpoints.transmit import EndpointAlias
-from amoeba.fabric.fabric import Fabric
-from amoeba.fabric.memory_region import UnclosedRegionWarning
-from amoeba.fabric.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
-from amoeba.fabric.queues.completion import (
+from amoeba.libfabric.objects.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
+from amoeba.libfabric.objects.endpoints.connected import ConnectedEndpoint
+from amoeba.libfabric.objects.endpoints.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
+from amoeba.libfabric.objects.endpoints.passive import PassiveEndpoint
+from amoeba.libfabric.objects.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.libfabric.objects.endpoints.shared_context import SharedTransmitContext
+from amoeba.libfabric.objects.endpoints.shared_receive import SharedReceiveContext
+from amoeba.libfabric.objects.endpoints.transmit import EndpointAlias
+from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.libfabric.objects.memory_region import UnclosedRegionWarning
+from amoeba.libfabric.objects.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
+from amoeba.libfabric.objects.queues.completion import (
     CompletionQueue,
     CqDataEntry,
     CqEntry,
@@ -105,14 +105,14 @@ from amoeba.fabric.queues.completion import (
     CqMsgEntry,
     CqTaggedEntry,
 )
-from amoeba.fabric.queues.counters import Counter
-from amoeba.fabric.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
-from amoeba.fabric.queues.poll_set import PollSet
-from amoeba.fabric.queues.wait_set import WaitSet
-from amoeba.fabric.remote_array import RemoteArray
-from amoeba.fabric.remote_value import RemoteValue
-from amoeba.fabric.team import Team, Window, run_team
-from amoeba.fabric.triggered.triggered import TriggeredContext
+from amoeba.libfabric.objects.queues.counters import Counter
+from amoeba.libfabric.objects.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
+from amoeba.libfabric.objects.queues.poll_set import PollSet
+from amoeba.libfabric.objects.queues.wait_set import WaitSet
+from amoeba.libfabric.objects.remote_array import RemoteArray
+from amoeba.libfabric.objects.remote_value import RemoteValue
+from amoeba.libfabric.objects.team import Team, Window, run_team
+from amoeba.libfabric.objects.triggered import TriggeredContext
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import Retransmission
 from amoeba.transport.batches import BATCH_FAILURE, BATCH_STATUS

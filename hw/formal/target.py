@@ -4,13 +4,13 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.interfaces import CONTEXT, COUNT_ORDER, FRAME_HEADER
+from amoeba_hw.request_records import ADVANCES
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.receivers import Receivers
-from amoeba_hw.target.records import ADVANCES
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
 from amoeba_model.wire.uet import NackCode, RequestOpcode

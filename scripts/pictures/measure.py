@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 
-from amoeba.apps.tracing import Traced, trace_fetch_atomic
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
+from amoeba_tools.tracing import Traced, trace_fetch_atomic
 from plots import PERF
 from timeline import DATA
 from tlps import DATA as PACKETS
@@ -42,8 +42,8 @@ def measure() -> None:
     measure_packets()
     sizes = [part for size in SIZES for part in ("-s", str(size))]
     tests = [part for test in TESTS for part in ("-t", test)]
-    command = [sys.executable, "-m", "amoeba", "perf", "--api", "libfabric", "--device", "rtl", "-n", "64", "-w", "8",
-               "--json", *tests, *sizes]  # fmt: skip
+    command = [sys.executable, "-m", "amoeba_tools", "perf", "--api", "libfabric", "--device", "rtl", "-n", "64",
+               "-w", "8", "--json", *tests, *sizes]  # fmt: skip
     results = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
     # of all that is told, what is exact
     kept = [{"plan": {name: each["plan"][name] for name in ("api", "test", "sizes", "iterations")},

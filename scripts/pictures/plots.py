@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from amoeba.apps.plots import Point, line_plot
+from amoeba_tools.plots import Point, line_plot
 
 __all__ = ["PERF", "match_cost", "perf_plots"]
 

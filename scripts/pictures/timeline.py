@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from amoeba.apps.tracing.html import GROUPS
 from amoeba_model.trace import Stage
+from amoeba_tools.tracing.html import GROUPS
 from svg import Drawing
 
 __all__ = ["DATA", "life_of_an_atomic"]

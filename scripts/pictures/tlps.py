@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from amoeba.apps.tracing import ShownPacket, Traced, packets_of
+from amoeba_tools.tracing import ShownPacket, Traced, packets_of
 
 __all__ = ["DATA", "PAGE", "packet_rows", "with_packets"]
 

@@ -163,7 +163,7 @@ def write_job(path: Path, command: str, files: dict[str, bytes]) -> None:
     archive.add("init", _INIT.format(modules=" ".join(_MODULES), path=":".join(places)).encode(), executable=True)
     python, _ = _python()
     archive.add("bin/python", f'#!/bin/sh\nexec {python} "$@"\n'.encode(), executable=True)
-    archive.add("bin/amoeba", f'#!/bin/sh\nexec {python} -m amoeba "$@"\n'.encode(), executable=True)
+    archive.add("bin/amoeba", f'#!/bin/sh\nexec {python} -m amoeba_tools "$@"\n'.encode(), executable=True)
     for name, content in files.items():
         archive.add(f"tmp/{name}", content)
     archive.add("job", command.encode())

@@ -10,8 +10,8 @@ from itertools import pairwise
 import cocotb
 from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
+from amoeba_hw.request_records import ADVANCES, ANSWER, EVENT_CLAIM
 from amoeba_hw.target.answer_history import ANSWER_VIEW
-from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start

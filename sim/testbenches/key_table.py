@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import cocotb
 from amoeba_hw.interfaces import KEY_STORE
-from amoeba_hw.target.records import LOCATED_REQUEST, SEQUENCED_REQUEST
+from amoeba_hw.request_records import LOCATED_REQUEST, SEQUENCED_REQUEST
 from amoeba_model.nic.tables import KeyTable
 from amoeba_model.registers import KEY_PROBES, key_slots
 from amoeba_sim.cocotb_runner import bench_parameters

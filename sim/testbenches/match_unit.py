@@ -12,7 +12,7 @@ from itertools import pairwise
 import cocotb
 from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
 from amoeba_hw.messages.records import RECEIVE_ORDER, RECEIVE_SEARCH
-from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM
+from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM
 from amoeba_model.descriptors import ReceiveFlags, ReceiveOpcode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start

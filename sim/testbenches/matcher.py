@@ -9,7 +9,7 @@ from collections import Counter, deque
 
 import cocotb
 from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
-from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, RECEIVE_QUESTION, RECEIVE_REPLY
+from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM, RECEIVE_QUESTION, RECEIVE_REPLY
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveOpcode
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters

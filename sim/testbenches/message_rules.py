@@ -11,7 +11,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import data
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_hw.messages.records import RECEIVE_ORDER
-from amoeba_hw.target.records import CHECKED_REQUEST
+from amoeba_hw.request_records import CHECKED_REQUEST
 from amoeba_model.descriptors import EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
 from amoeba_model.nic.matching import MatchLists, Message, Receive
 from amoeba_model.wire.uet import ReturnCode

@@ -9,7 +9,7 @@ from functools import partial
 
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
-from amoeba_hw.target.records import (
+from amoeba_hw.request_records import (
     CHECK_REPORT,
     DUPLICATE,
     EVENT_CLAIM,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import cocotb
 from amoeba_hw.interfaces import CONTEXT
-from amoeba_hw.target.records import CHECKED_REQUEST, LOCATED_REQUEST
+from amoeba_hw.request_records import CHECKED_REQUEST, LOCATED_REQUEST
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker
 from amoeba_model.nic.tables import Context, KeyTable

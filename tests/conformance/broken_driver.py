@@ -22,17 +22,17 @@ from amoeba import (
     open_cluster,
 )
 from amoeba.core.buffers import address_of
-from amoeba.fabric import info
-from amoeba.fabric.constants import EqFlags
-from amoeba.fabric.domain import MemoryRegion
-from amoeba.fabric.endpoints.connections import Connection
-from amoeba.fabric.endpoints.passive import PassiveEndpoint
-from amoeba.fabric.endpoints.transmit import EndpointAlias
-from amoeba.fabric.names import Service
-from amoeba.fabric.operations import local_buffers, operations
-from amoeba.fabric.operations.atomics import AtomicOperations
-from amoeba.fabric.operations.operations import Operations
-from amoeba.fabric.triggered.deferral import Deferral, DeferralQueue
+from amoeba.libfabric.objects import info
+from amoeba.libfabric.objects.connections import Connection
+from amoeba.libfabric.objects.constants import EqFlags
+from amoeba.libfabric.objects.deferral import Deferral, DeferralQueue
+from amoeba.libfabric.objects.domain import MemoryRegion
+from amoeba.libfabric.objects.endpoints.passive import PassiveEndpoint
+from amoeba.libfabric.objects.endpoints.transmit import EndpointAlias
+from amoeba.libfabric.objects.names import Service
+from amoeba.libfabric.objects.operations import local_buffers, operations
+from amoeba.libfabric.objects.operations.atomics import AtomicOperations
+from amoeba.libfabric.objects.operations.operations import Operations
 from amoeba.nic.event_counters import EventCounters
 from amoeba.nic.free_numbers import FreeNumbers
 from amoeba.nic.key_table import KeyTable

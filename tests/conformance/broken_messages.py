@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from amoeba import BindFlags, CompletionQueue, CqErrEntry, OpFlags
-from amoeba.fabric.endpoints.receiver import Receiver
-from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint
-from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
-from amoeba.fabric.operations.messages import MessageOperations
-from amoeba.fabric.operations.receiving import ReceiveOperations
-from amoeba.fabric.queues.counters import Counters
+from amoeba.libfabric.objects.endpoints.scalable import ReceiveContext, ScalableEndpoint
+from amoeba.libfabric.objects.endpoints.shared_receive import SharedReceiveContext
+from amoeba.libfabric.objects.operations.messages import MessageOperations
+from amoeba.libfabric.objects.operations.receiving import ReceiveOperations
+from amoeba.libfabric.objects.queues.counters import Counters
+from amoeba.libfabric.objects.receiver import Receiver
 from amoeba.nic.context_table import ContextTable
 from amoeba.transport import shared_receives
 from amoeba.transport.peers import PeerMap

@@ -4,13 +4,13 @@ import functools
 from dataclasses import replace
 
 import amoeba.ucp as ucp
-from amoeba.ucp.active_messages import ActiveMessages, AmReceive
-from amoeba.ucp.flushes import Flush
-from amoeba.ucp.memory import Memory
-from amoeba.ucp.remote_key import RemoteKey
-from amoeba.ucp.requests import Request
-from amoeba.ucp.streams import StreamReceive, Streams
-from amoeba.ucp.worker import Worker
+from amoeba.openucx.ucp.active_messages import ActiveMessages, AmReceive
+from amoeba.openucx.ucp.flushes import Flush
+from amoeba.openucx.ucp.memory import Memory
+from amoeba.openucx.ucp.remote_key import RemoteKey
+from amoeba.openucx.ucp.requests import Request
+from amoeba.openucx.ucp.streams import StreamReceive, Streams
+from amoeba.openucx.ucp.worker import Worker
 
 __all__ = ["CASES"]
 

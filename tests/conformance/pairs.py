@@ -3,8 +3,8 @@
 import contextlib
 
 from amoeba import Progress, Retransmission
-from amoeba.testing import Pair, open_pair
 from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_tools.conformance import Pair, open_pair
 
 __all__ = ["AUTOMATIC", "AUTOMATIC_RTL", "PAIRS", "SharedPair"]
 

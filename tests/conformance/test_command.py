@@ -4,8 +4,8 @@ import json
 
 import pytest
 from amoeba import AddressVector
-from amoeba.cli import app
-from amoeba.testing import checks, select
+from amoeba_tools.cli import app
+from amoeba_tools.conformance import checks, select
 from typer.testing import CliRunner
 
 

@@ -10,7 +10,7 @@ import conformance_page
 import pytest
 from amoeba import Errno, FabricError, MrAccess, Rendezvous, open_cluster
 from amoeba.core.errors import fabric_error
-from amoeba.testing import (
+from amoeba_tools.conformance import (
     NEEDS,
     Check,
     CheckFailedError,
@@ -29,7 +29,7 @@ from amoeba.testing import (
     select,
     unchecked,
 )
-from amoeba.testing.remote import RemoteTarget, serve
+from amoeba_tools.conformance.remote import RemoteTarget, serve
 
 NOWHERE = "telepathy"
 """What no pair offers."""

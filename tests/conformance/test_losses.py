@@ -1,8 +1,8 @@
 """fi_cq(3) of a completion: "the buffers will not be read from again". Looked for where packets are sent again."""
 
 import pytest
-from amoeba.testing import open_pair, select
 from amoeba_model.impairments import Impairments
+from amoeba_tools.conformance import open_pair, select
 from pairs import SOON
 
 ROUNDS = 12

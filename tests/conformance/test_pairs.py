@@ -5,9 +5,9 @@ import time
 import pytest
 from amoeba import BindFlags
 from amoeba.nic.event_counters import EventCounters
-from amoeba.testing import NEEDS, checks, select
-from amoeba.testing.pages.fi_msg import LONG
-from amoeba.testing.pages.fi_rma import pattern
+from amoeba_tools.conformance import NEEDS, checks, select
+from amoeba_tools.conformance.pages.fi_msg import LONG
+from amoeba_tools.conformance.pages.fi_rma import pattern
 from pairs import AUTOMATIC_RTL, PAIRS, SharedPair
 
 ABOUT_COUNTERS = ("fi_atomic", "fi_cntr", "fi_endpoint", "fi_mr", "fi_msg", "fi_poll", "fi_trigger")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from amoeba.testing import NEEDS, checks, select
+from amoeba_tools.conformance import NEEDS, checks, select
 
 TESTS = Path(__file__).parent.parent
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from amoeba.testing import checks
+from amoeba_tools.conformance import checks
 
 pytestmark = pytest.mark.long
 
-AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()", "conformance"]
+AMOEBA = [sys.executable, "-c", "from amoeba_tools.cli import app; app()", "conformance"]
 LONG = 500
 """Seconds in which anything ends."""
 

@@ -5,7 +5,7 @@ import json
 import conformance_page
 import conformance_report
 import pytest
-from amoeba.testing import checks
+from amoeba_tools.conformance import checks
 
 STATES = {"fi_one.a": "passed", "fi_one.b": "failed", "fi_one.c": "not offered", "fi_two.a": "passed"}
 

@@ -5,7 +5,7 @@ import functools
 import broken_driver  # noqa: F401 - its ways to break the driver are registered
 import broken_messages  # noqa: F401
 import pytest
-from amoeba.testing import open_pair, run, select
+from amoeba_tools.conformance import open_pair, run, select
 from sabotage import CASES
 
 pytestmark = pytest.mark.long

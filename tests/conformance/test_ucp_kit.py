@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from amoeba.cli import app
-from amoeba.testing import run
-from amoeba.testing.ucp import checks, open_pair, select, unchecked
 from amoeba_model.impairments import Impairments
+from amoeba_tools.cli import app
+from amoeba_tools.conformance import run
+from amoeba_tools.conformance.ucp import checks, open_pair, select, unchecked
 from typer.testing import CliRunner
 
 NAMES = json.loads((Path(__file__).parents[1] / "data" / "ucp-1.12.json").read_text())

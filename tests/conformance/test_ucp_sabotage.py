@@ -3,8 +3,8 @@
 import functools
 
 import pytest
-from amoeba.testing import run
-from amoeba.testing.ucp import open_pair, select
+from amoeba_tools.conformance import run
+from amoeba_tools.conformance.ucp import open_pair, select
 from broken_ucp import CASES
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from amoeba.cli import app
+from amoeba_tools.cli import app
 from worlds import AFTER, BEFORE
 
 ROOT = Path(__file__).parents[2]

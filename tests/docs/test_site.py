@@ -11,7 +11,10 @@ import pytest
 from support.browser import chromium
 
 ROOT = Path(__file__).parents[2]
-FACES = ("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx", "amoeba.testing", "amoeba.apps.explore")
+FACES = (
+    *("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx"),
+    *("amoeba_tools.conformance", "amoeba_tools.explore"),
+)
 pytestmark = pytest.mark.long
 
 

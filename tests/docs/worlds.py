@@ -11,7 +11,7 @@ import asyncio, threading
 from pathlib import Path
 import numpy as np
 from amoeba import *
-from amoeba.apps.capture import write_pcapng
+from amoeba_tools.capture import write_pcapng
 
 fabric = open_cluster(["model", "model"])
 world = fabric

@@ -1,4 +1,4 @@
-"""Jobs for tests of ``amoeba.apps.spread``: functions that workers import."""
+"""Jobs for tests of ``amoeba_tools.spread``: functions that workers import."""
 
 import os
 import signal

@@ -14,7 +14,7 @@ from amoeba import (
     ErrorAvailableError,
     Insertion,
 )
-from amoeba.fabric import names as names_module
+from amoeba.libfabric.objects import names as names_module
 from sides import refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)

@@ -31,7 +31,7 @@ ONE = np.uint64(1)
 @pytest.fixture(autouse=True)
 def _without_ticks(monkeypatch):
     """Nothing may depend on looking again after a while."""
-    monkeypatch.setattr("amoeba.aio.queue.WAIT_SLICE", 3600)
+    monkeypatch.setattr("amoeba.libfabric.asyncio.queue.WAIT_SLICE", 3600)
 
 
 @pytest.fixture(params=DEVICE_KINDS)

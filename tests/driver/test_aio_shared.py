@@ -268,7 +268,7 @@ async def test_deferred_receives_are_awaited_where_one_queue_tells_of_them(fabri
 @in_loop
 async def test_receives_are_awaited_with_automatic_progress(monkeypatch, keep):
     """A queue that nothing comes to hears that the receive has ended elsewhere."""
-    monkeypatch.setattr("amoeba.aio.queue.WAIT_SLICE", 3600)
+    monkeypatch.setattr("amoeba.libfabric.asyncio.queue.WAIT_SLICE", 3600)
     with open_cluster(progress=AUTO) as fabric:
         awaited = make_awaited(fabric, keep)
         for who in (0, 1):

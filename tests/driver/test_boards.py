@@ -14,10 +14,10 @@ from amoeba import (
     Progress,
     WaitObj,
 )
-from amoeba.apps.tracing import trace_fetch_atomic
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
 from amoeba_model.device import DeviceError
+from amoeba_tools.tracing import trace_fetch_atomic
 from support.board import boards
 
 ALL = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE

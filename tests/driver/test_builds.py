@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from amoeba import open_cluster
-from amoeba.apps.explore import grid
-from amoeba.apps.tracing import Recorder
-from amoeba.cli.app import app
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
 from amoeba.devices.devices import default_build, default_parameters
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters, named_build
+from amoeba_tools.cli.app import app
+from amoeba_tools.explore import grid
+from amoeba_tools.tracing import Recorder
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

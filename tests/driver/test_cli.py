@@ -8,10 +8,10 @@ from importlib import metadata
 import amoeba
 import pytest
 from amoeba import EndpointAddress, open_cluster
-from amoeba.apps import random_access
-from amoeba.apps.tracing import COMPONENTS, trace_fetch_atomic
-from amoeba.cli import app
 from amoeba_model.trace import Stage
+from amoeba_tools import random_access
+from amoeba_tools.cli import app
+from amoeba_tools.tracing import COMPONENTS, trace_fetch_atomic
 from typer.testing import CliRunner
 
 SMALL = ["--table-size", "6"]
@@ -237,7 +237,7 @@ def test_the_release_is_the_packages():
     release = metadata.version("amoeba-nic")
     assert amoeba.__version__ == release
     assert run("--version").output == f"amoeba {release}\n"
-    command = [sys.executable, "-m", "amoeba", "--version"]
+    command = [sys.executable, "-m", "amoeba_tools", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"amoeba {release}\n"
 
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 import typer
-from amoeba.cli import app
-from amoeba.cli.common import check_writable
+from amoeba_tools.cli import app
+from amoeba_tools.cli.common import check_writable
 from typer.testing import CliRunner
 
 COMMAND = typer.main.get_command(app)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from amoeba.core.errno import Errno
-from amoeba.fabric import constants
-from amoeba.fabric.constants import Caps, CqFormat, Datatype, MrMode, Op, OpFlags, QueryFlags
+from amoeba.libfabric.objects import constants
+from amoeba.libfabric.objects.constants import Caps, CqFormat, Datatype, MrMode, Op, OpFlags, QueryFlags
 
 SPECIFICATION = Path(__file__).parents[3] / "shared" / "spec" / "fi_constants_1.17.json"
 EXTENSIONS = {"FI_DIFF", "FI_FLOAT16", "FI_BFLOAT16", "FI_FLOAT8_E4M3", "FI_FLOAT8_E5M2"} | {

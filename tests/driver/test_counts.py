@@ -8,8 +8,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from amoeba.apps.counts import Counts, ProcessRecord, counting_folder, read_counts
 from amoeba.embed.counts import FOLDER, MAGIC, RECORD, NicCounts, ProcessCounts
+from amoeba_tools.counts import Counts, ProcessRecord, counting_folder, read_counts
 
 WRITING = """
 import os, signal, sys
@@ -17,7 +17,7 @@ import numpy as np
 from amoeba import MrAccess, Op
 from amoeba.embed import process_nic
 from amoeba.embed.counts import process_counts
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 
 
 def work(writes):
@@ -153,7 +153,7 @@ def test_what_is_no_file_neither_holds_the_reader_up_nor_is_followed(tmp_path):
 
 
 def test_so_many_files_are_read_and_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr("amoeba.apps.counts._MAX_FILES", 3)
+    monkeypatch.setattr("amoeba_tools.counts._MAX_FILES", 3)
     for number in range(5):
         (tmp_path / str(number)).write_bytes(GOOD)
     counts = read_counts(tmp_path)

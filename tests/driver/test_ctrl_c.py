@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from amoeba.apps import random_access
-from amoeba.cli import app
-from amoeba.testing import runner
+from amoeba_tools import random_access
+from amoeba_tools.cli import app
+from amoeba_tools.conformance import runner
 from support.commands import ended, process
 from typer.testing import CliRunner
 
@@ -45,7 +45,7 @@ def test_gups_says_how_many_updates_were_made(monkeypatch):
 
 
 def test_replay_says_which_cells_agreed(monkeypatch):
-    module = importlib.import_module("amoeba.cli.replay")
+    module = importlib.import_module("amoeba_tools.cli.replay")
     monkeypatch.setattr(module, "check", interrupt_after(2, module.check))
     result = run("replay", RECORDING, "--cells", "SUM/*INT8", "--vector", 1024)
     assert result.exit_code == INTERRUPTED
@@ -66,7 +66,7 @@ def test_conformance_says_how_many_checks_passed_and_which_failed(monkeypatch):
 
 
 def test_soak_says_how_many_operations_were_done(monkeypatch):
-    module = importlib.import_module("amoeba.cli.soak")
+    module = importlib.import_module("amoeba_tools.cli.soak")
 
     def some(fabric, *, progress, **_):
         progress(1200)

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from amoeba import FabricError, open_cluster, open_device
-from amoeba.cli import app
 from amoeba.devices.devices import (
     SIMULATED_KINDS,
     has_waveforms,
@@ -15,6 +14,7 @@ from amoeba.devices.devices import (
     speaks_packets,
 )
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_tools.cli import app
 from sides import ALL_ACCESS, connect, make_side
 from support.pcie_rtl import SMALL
 from typer.testing import CliRunner

@@ -73,7 +73,7 @@ PROGRAMS = {
     "other processes": (
         "from amoeba_model.nic.device import ModelDevice\n"
         "from amoeba_model.udp_network import UdpNetwork\n"
-        "from amoeba.fabric.queues.company import check_company\n"
+        "from amoeba.libfabric.objects.queues.company import check_company\n"
         "with ModelDevice() as device, UdpNetwork() as network:\n"
         "    network.attach(device, bytes(6))\n"
         "    tell(lambda: check_company(device))\n"

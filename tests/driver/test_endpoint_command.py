@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from amoeba.cli import app
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import bar_blocks
+from amoeba_tools.cli import app
 from support.vfio_client import Client
 from typer.testing import CliRunner
 
@@ -17,7 +17,7 @@ DEVICE = bar_blocks(NicParameters())[0]
 
 @contextlib.contextmanager
 def endpoint(*arguments):
-    command = [sys.executable, "-m", "amoeba", "endpoint", *arguments]
+    command = [sys.executable, "-m", "amoeba_tools", "endpoint", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         try:

@@ -8,7 +8,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from amoeba import Errno, FabricError, open_cluster
-from amoeba.apps.explore import (
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
+from amoeba_tools.explore import (
     AXES,
     Exploration,
     GupsWorkload,
@@ -21,11 +23,9 @@ from amoeba.apps.explore import (
     read_axis,
     read_workload,
 )
-from amoeba.apps.explore import run as run_module
-from amoeba.apps.random_access import run_gups
-from amoeba.apps.spread import open_engine
-from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.parameters import NicParameters
+from amoeba_tools.explore import run as run_module
+from amoeba_tools.random_access import run_gups
+from amoeba_tools.spread import open_engine
 
 GUPS = "gups:table_size=6:updates=128"
 SVG = "{http://www.w3.org/2000/svg}"

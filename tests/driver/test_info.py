@@ -34,7 +34,7 @@ from amoeba import (
     tostr,
     version,
 )
-from amoeba.fabric import names
+from amoeba.libfabric.objects import names
 from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)

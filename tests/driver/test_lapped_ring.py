@@ -12,9 +12,9 @@ from amoeba import Errno, ErrorAvailableError, Fabric, Op
 from amoeba.devices.addresses import ip_of, mac_of
 from amoeba.devices.devices import DEVICE_KINDS, attach, open_device
 from amoeba.nic.nic import Nic
+from amoeba.openucx.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.batches import put_batch
 from amoeba.transport.batches import BATCH_FAILURE
-from amoeba.ucp.adapter import open_adapters
-from amoeba.ucp.batches import put_batch
 from amoeba_model.network import Network
 from sides import ALL_ACCESS, Side, make_side
 

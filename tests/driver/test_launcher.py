@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from amoeba.apps.launcher import CANNOT_START, NOT_FOUND, launch
+from amoeba_tools.launcher import CANNOT_START, NOT_FOUND, launch
 
 
 def python(code):
@@ -32,7 +32,7 @@ def test_several_run_at_once_and_know_their_numbers(tmp_path, monkeypatch):
 
 
 def test_when_one_fails_the_others_are_ended_after_a_while(monkeypatch):
-    monkeypatch.setattr("amoeba.apps.launcher._PATIENCE", 0.3)
+    monkeypatch.setattr("amoeba_tools.launcher._PATIENCE", 0.3)
     code = "import os, sys, time\nif os.environ['AMOEBA_RANK'] == '1': sys.exit(7)\ntime.sleep(60)"
     began = time.monotonic()
     assert launch(python(code), {}, 3) == 7
@@ -40,7 +40,7 @@ def test_when_one_fails_the_others_are_ended_after_a_while(monkeypatch):
 
 
 def test_a_program_that_ignores_the_end_is_killed(monkeypatch):
-    monkeypatch.setattr("amoeba.apps.launcher._PATIENCE", 0.3)
+    monkeypatch.setattr("amoeba_tools.launcher._PATIENCE", 0.3)
     code = (
         "import os, signal, sys, time\n"
         "if os.environ['AMOEBA_RANK'] == '0': signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -67,7 +67,7 @@ def test_signals_are_forwarded(number, tmp_path):
         f"import signal, sys, time\nsignal.signal({int(number)}, lambda *_: sys.exit(5))\n"
         f"open({str(said)!r}, 'w').close()\ntime.sleep(60)"
     )
-    code = f"import sys\nfrom amoeba.apps.launcher import launch\nsys.exit(launch({python(child)!r}, {{}}))"
+    code = f"import sys\nfrom amoeba_tools.launcher import launch\nsys.exit(launch({python(child)!r}, {{}}))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(python(code), env=environment) as process:
         while not said.exists() and process.poll() is None:
@@ -86,7 +86,7 @@ def test_ctrl_c_leaves_the_decision_to_the_program(tmp_path):
     )
     code = (
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"from amoeba.apps.launcher import launch\nsys.exit(launch({python(child)!r}, {{}}))"
+        f"from amoeba_tools.launcher import launch\nsys.exit(launch({python(child)!r}, {{}}))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(python(code), env=environment, start_new_session=True) as process:

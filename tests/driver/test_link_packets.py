@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from amoeba.apps.tracing import Recording, Traced, packets_of, trace_fetch_atomic
-from amoeba.apps.tracing.packets import PURPOSES, purpose
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.parameters import NicParameters
 from amoeba_model.pci import MSIX_BAR, REGISTER_BAR
 from amoeba_model.registers import DOORBELL_PAGE, DOORBELL_PAGE_SIZE, bar_blocks
 from amoeba_model.tlp import CompletionStatus, LinkPacket, PacketKind
 from amoeba_model.trace import Requester
+from amoeba_tools.tracing import Recording, Traced, packets_of, trace_fetch_atomic
+from amoeba_tools.tracing.packets import PURPOSES, purpose
 
 PARAMETERS = NicParameters()
 READ = LinkPacket(100, PacketKind.READ, 0x1234_5678, 32, 0, 5, Requester.LINE_TABLE, CompletionStatus.SC)

@@ -5,9 +5,9 @@ Through a switch that pauses or drops, over links that lose, repeat, overtake an
 
 import pytest
 from amoeba import open_cluster
-from amoeba.apps.soak import run_soak
 from amoeba_model.impairments import Impairments
 from amoeba_model.switch import Switch
+from amoeba_tools.soak import run_soak
 
 pytestmark = pytest.mark.long
 

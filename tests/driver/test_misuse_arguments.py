@@ -39,7 +39,7 @@ from amoeba import (
 )
 from amoeba.core.buffers import check_datatype, datatype_of, vector_datatype, view_of
 from amoeba.core.operands import encoded, operand_of
-from amoeba.fabric.operations.rights import ALL_RIGHTS, rights_of
+from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, rights_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sides import BOTH, connect, make_side

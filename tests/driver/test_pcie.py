@@ -7,7 +7,6 @@ import select
 import numpy as np
 import pytest
 from amoeba import open_cluster, open_device
-from amoeba.cli import app
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
@@ -15,9 +14,10 @@ from amoeba.devices.pcie import binding
 from amoeba.devices.pcie.binding import bind, list_devices, unbind
 from amoeba.devices.pcie.device import PcieDevice
 from amoeba.devices.pcie.vfio import VfioFunction
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.device import DeviceClosedError, DeviceError
 from amoeba_model.pci import Command
+from amoeba_tools.cli import app
 from support.fake_vfio import FakeKernel, PlainPages
 from support.type1_rules import ANSWERS, ask
 from support.vfio_client import serving

@@ -6,12 +6,12 @@ import json
 import math
 
 import pytest
-from amoeba.apps.perf import PerfPlan, catalog, meter, report, run, run_plans, ucp_memory, ucp_messages
-from amoeba.apps.perf.meter import Clock, Meter, PerfResult
-from amoeba.apps.perf.payloads import Findings, Payloads
-from amoeba.cli import app
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
+from amoeba_tools.cli import app
+from amoeba_tools.perf import PerfPlan, catalog, meter, report, run, run_plans, ucp_memory, ucp_messages
+from amoeba_tools.perf.meter import Clock, Meter, PerfResult
+from amoeba_tools.perf.payloads import Findings, Payloads
 from typer.testing import CliRunner
 
 UCX_TESTS = [

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from amoeba.apps.perf import PerfPlan, catalog, fi_memory, fi_side, run_plans
-from amoeba.cli import app
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
+from amoeba_tools.cli import app
+from amoeba_tools.perf import PerfPlan, catalog, fi_memory, fi_side, run_plans
 from typer.testing import CliRunner
 
 TESTS = ["rdm_pingpong", "rdm_tagged_pingpong", "rma_pingpong", "bw", "rdm_tagged_bw", "rma_bw", "rdm_atomic"]

@@ -4,9 +4,9 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from amoeba.apps.perf.compare import comparison, page_of, plot_of, read_results
-from amoeba.cli import app
 from amoeba.core.errors import FabricError
+from amoeba_tools.cli import app
+from amoeba_tools.perf.compare import comparison, page_of, plot_of, read_results
 from typer.testing import CliRunner
 
 

@@ -6,13 +6,13 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from amoeba.apps.explore.workloads import read_workload
-from amoeba.apps.perf import APIS, PerfPlan, answer_plans, catalog, fi_memory, fi_side, run_plans, ucp_memory
-from amoeba.apps.perf.compare import comparison, name_of, plot_of
-from amoeba.apps.perf.exchange import arriving
-from amoeba.cli import app
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
+from amoeba_tools.cli import app
+from amoeba_tools.explore.workloads import read_workload
+from amoeba_tools.perf import APIS, PerfPlan, answer_plans, catalog, fi_memory, fi_side, run_plans, ucp_memory
+from amoeba_tools.perf.compare import comparison, name_of, plot_of
+from amoeba_tools.perf.exchange import arriving
 from typer.testing import CliRunner
 
 TESTS = [(api, test) for api in APIS for test in catalog.tests_of(api)]

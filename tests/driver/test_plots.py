@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from amoeba.apps.plots import Mark, line_plot, scatter_plot
+from amoeba_tools.plots import Mark, line_plot, scatter_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = {"write <8>": [(8, 1.0), (4096, 100.0), (1 << 20, 1000.0)], "read": [(8, 10.0), (1 << 20, 10.0)]}

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from amoeba import Rendezvous, Retransmission, join_cluster
-from amoeba.cli import app
 from amoeba.devices.linked import patient
 from amoeba_model.impairments import Impairments
+from amoeba_tools.cli import app
 from typer.testing import CliRunner
 
 STOPPED = 30.0
@@ -36,7 +36,7 @@ def test_a_nic_on_a_lossy_link_sends_again_as_soon_as_others_do():
 )
 @pytest.mark.parametrize("loss", [[], ["--loss", "0.01"]])
 def test_a_command_leaves_timeouts_to_the_processes_unless_options_name_them(monkeypatch, command, joins, loss):
-    module = sys.modules[f"amoeba.cli.{command}"]
+    module = sys.modules[f"amoeba_tools.cli.{command}"]
     named = []
 
     def joined(kind, rendezvous, **options):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from amoeba import Errno, FabricError, ProtectionError, open_cluster
-from amoeba.apps.random_access import PERIOD, apply_stream, run_gups, starts, stream
 from amoeba.transport.batches import Descriptors
 from amoeba_model.parameters import NicParameters
+from amoeba_tools.random_access import PERIOD, apply_stream, run_gups, starts, stream
 
 
 def slow_stream(count):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amoeba.apps.replay import EndpointExecutor
-from amoeba.cli import app
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.atomic.vectors import check, load
+from amoeba_tools.cli import app
+from amoeba_tools.replay import EndpointExecutor
 from typer.testing import CliRunner
 
 SOCKETS = Path(__file__).parent.parent / "data" / "libfabric-1.17-sockets.npz"

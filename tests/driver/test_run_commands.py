@@ -15,7 +15,7 @@ pytest.importorskip("cffi", reason="libraries for C programs need the extra amoe
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     from amoeba.embed import build
-    from amoeba.provider.library import LIBRARY
+    from amoeba.libfabric.provider.library import LIBRARY
 
     folder = tmp_path_factory.mktemp("cache")
     try:
@@ -30,7 +30,7 @@ def cache(tmp_path_factory):
 def amoeba(cache, *arguments, **environment):
     own = {"AMOEBA_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.run(
-        [sys.executable, "-m", "amoeba", *arguments], env=os.environ | own | environment, capture_output=True,
+        [sys.executable, "-m", "amoeba_tools", *arguments], env=os.environ | own | environment, capture_output=True,
         text=True, check=False, timeout=100,
     )  # fmt: skip
 

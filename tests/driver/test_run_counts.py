@@ -19,7 +19,7 @@ import os, signal, sys, time
 import numpy as np
 from amoeba import MrAccess
 from amoeba.embed import process_nic
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 mine = process_nic()
 fabric = Fabric([mine.nic])
 domain = fabric.domain()
@@ -64,7 +64,7 @@ def test_a_line_tells_it_when_the_launcher_is_interrupted(cache, tmp_path, told_
     code = WORK + f"signal.signal({int(number)}, lambda *_: os.remove({str(said)!r}))\n" + stop
     own = {"AMOEBA_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
-        [sys.executable, "-m", "amoeba", "fi-run", sys.executable, "-c", code],
+        [sys.executable, "-m", "amoeba_tools", "fi-run", sys.executable, "-c", code],
         env=os.environ | own, start_new_session=True, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         while not said.exists() and process.poll() is None:
@@ -146,7 +146,7 @@ def test_a_process_that_outlives_its_launcher_ends_as_ever(cache, tmp_path):
 
 def test_without_a_folder_for_counts_the_program_runs(cache):
     code = (
-        "import contextlib\nfrom amoeba.cli import app, programs\n"
+        "import contextlib\nfrom amoeba_tools.cli import app, programs\n"
         "programs.counting_folder = contextlib.nullcontext\napp()"
     )
     own = {"AMOEBA_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -175,7 +175,7 @@ def test_the_status_is_the_program_s_though_nobody_reads_what_is_told(cache):
     os.close(reader)
     own = {"AMOEBA_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with os.fdopen(writer, "wb") as broken:
-        command = [sys.executable, "-m", "amoeba", "fi-run", "sh", "-c", "exit 6"]
+        command = [sys.executable, "-m", "amoeba_tools", "fi-run", "sh", "-c", "exit 6"]
         done = subprocess.run(command, env=os.environ | own, stderr=broken, check=False, timeout=100)
     assert done.returncode == 6
 

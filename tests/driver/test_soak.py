@@ -7,14 +7,14 @@ import shlex
 import numpy as np
 import pytest
 from amoeba import FabricError, Retransmission, open_cluster
-from amoeba.apps import soak as soak_module
-from amoeba.apps.exactly_once import mixed, verify
-from amoeba.apps.soak import run_soak
-from amoeba.apps.workload import Rank
-from amoeba.cli import app
 from amoeba.devices.devices import DEVICE_KINDS
 from amoeba_model.impairments import Impairments
 from amoeba_model.switch import Switch
+from amoeba_tools import soak as soak_module
+from amoeba_tools.cli import app
+from amoeba_tools.exactly_once import mixed, verify
+from amoeba_tools.soak import run_soak
+from amoeba_tools.workload import Rank
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import spread_jobs
 from amoeba import Errno, FabricError
-from amoeba.apps.spread import Job, open_engine, portions, spread
+from amoeba_tools.spread import Job, open_engine, portions, spread
 
 EVERYTHING = [0, 1, 4, None, 16, None, None, None, 64]
 """What comes of fragile(0) to fragile(8)."""
@@ -110,7 +110,7 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path):
 import sys
 sys.path[:0] = {[str(Path(spread_jobs.__file__).parent)]}
 import spread_jobs
-from amoeba.apps.spread import Job, open_engine, spread
+from amoeba_tools.spread import Job, open_engine, spread
 with open_engine(2) as engine:  # no `if __name__ == "__main__"`: workers do not import the program
     spread(spread_jobs.linger, [Job("for ever", {str(file)!r})], engine)
 """

@@ -7,8 +7,8 @@ import time
 import pytest
 import spread_jobs
 from amoeba import Errno, FabricError
-from amoeba.apps.spread import Job, open_engine, spread
-from amoeba.apps.spread.cluster import Cluster
+from amoeba_tools.spread import Job, open_engine, spread
+from amoeba_tools.spread.cluster import Cluster
 from test_spread import EVERYTHING, numbered
 
 distributed = pytest.importorskip("distributed", reason="clusters need the extra amoeba-nic[cluster]")
@@ -119,7 +119,7 @@ def test_a_cluster_and_processes_at_once_are_refused():
 
 
 def test_workers_with_another_release_are_refused(scheduler, monkeypatch):
-    monkeypatch.setattr("amoeba.apps.spread.cluster.RELEASE", "another")
+    monkeypatch.setattr("amoeba_tools.spread.cluster.RELEASE", "another")
     with pytest.raises(FabricError, match="expected Amoeba another on the cluster's workers"):
         open_engine(scheduler=scheduler).__enter__()
 

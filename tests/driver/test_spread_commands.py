@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from amoeba.apps import soak
-from amoeba.cli import app
-from amoeba.testing import checks
-from amoeba.testing.shares import Share, outcomes_of, run_share
+from amoeba_tools import soak
+from amoeba_tools.cli import app
+from amoeba_tools.conformance import checks
+from amoeba_tools.conformance.shares import Share, outcomes_of, run_share
 from typer.testing import CliRunner
 
 RECORDING = Path(__file__).parents[1] / "data" / "libfabric-1.17-sockets.npz"
@@ -79,7 +79,7 @@ def test_several_soaks_run_in_this_process_as_well():
 
 
 def test_a_soak_that_goes_wrong_tells_its_seed_and_how_to_repeat_it(monkeypatch):
-    module = importlib.import_module("amoeba.cli.soak")
+    module = importlib.import_module("amoeba_tools.cli.soak")
 
     def wrong_for_8(job):
         if job.links.seed == 9:
@@ -99,7 +99,7 @@ def test_a_soak_that_goes_wrong_tells_its_seed_and_how_to_repeat_it(monkeypatch)
 
 
 def test_cells_whose_worker_dies_are_named_and_the_others_are_there(monkeypatch):
-    module = importlib.import_module("amoeba.cli.replay")
+    module = importlib.import_module("amoeba_tools.cli.replay")
     monkeypatch.setattr(module, "replay_cells", die_with_uint8)
     result = run("replay", RECORDING, "--cells", "base/FI_SUM/*INT8", "--jobs", 2)
     assert result.exit_code == 1
@@ -108,7 +108,7 @@ def test_cells_whose_worker_dies_are_named_and_the_others_are_there(monkeypatch)
 
 
 def die_with_uint8(job):
-    from amoeba.apps.replay import replay_cells
+    from amoeba_tools.replay import replay_cells
 
     if any(str(entry.cell).endswith("UINT8") for entry in job.cells):
         os._exit(3)
@@ -124,7 +124,7 @@ def test_checks_of_a_share_without_a_result_have_failed():
 
 
 def test_a_share_is_run_by_ids():
-    from amoeba.testing import open_pair
+    from amoeba_tools.conformance import open_pair
 
     chosen = [check for check in checks() if check.page == "fi_cq"][:2]
     outcomes = outcomes_of(chosen, run_share(Share(open_pair, tuple(check.id for check in chosen))), "")
@@ -154,7 +154,7 @@ def test_a_scheduler_that_is_not_there_is_one_line():
 
 
 def test_ctrl_c_says_what_was_done_so_far(monkeypatch):
-    module, left = importlib.import_module("amoeba.cli.soak"), [2]
+    module, left = importlib.import_module("amoeba_tools.cli.soak"), [2]
 
     def then_stop(job):
         if not left[0]:
@@ -242,7 +242,7 @@ def test_explorations_that_make_no_sense_are_refused(arguments, status, said, tm
 
 
 def test_an_interrupted_exploration_says_how_to_go_on(tmp_path, monkeypatch):
-    from amoeba.apps.explore import store
+    from amoeba_tools.explore import store
 
     put, left = store.Store.put, [2]
 

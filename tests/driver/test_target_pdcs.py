@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from amoeba import EndpointAddress, Errno, open_cluster
-from amoeba.cli import app
-from amoeba.cli.pdcs import print_pdcs
 from amoeba_model.registers import TargetPdcState
 from amoeba_model.wire.uet import ReturnCode
+from amoeba_tools.cli import app
+from amoeba_tools.cli.pdcs import print_pdcs
 from sides import ALL_ACCESS, connect, make_side, refused
 from support.pcie_rtl import SMALL
 from typer.testing import CliRunner

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from amoeba.cli import app
-from amoeba.cli.matrix import _short
 from amoeba_model.atomic.matrix import cells
 from amoeba_model.opcodes import Datatype, Form
+from amoeba_tools.cli import app
+from amoeba_tools.cli.matrix import _short
 from typer.testing import CliRunner
 
 RECORDING = Path(__file__).parents[1] / "data" / "libfabric-1.17-sockets.npz"
-COMMAND = [sys.executable, "-m", "amoeba"]
+COMMAND = [sys.executable, "-m", "amoeba_tools"]
 
 
 def run(*arguments, columns=80):

@@ -5,14 +5,14 @@ import re
 import numpy as np
 import pytest
 from amoeba import MrAccess, Op
-from amoeba.apps.random_access import run_gups
-from amoeba.apps.tracing import Recorder, operations_of, trace_fetch_atomic
-from amoeba.apps.tracing.html import GROUPS, write_page
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Frame
 from amoeba_model.trace import BusEvent, BusState, Channel, Stage
 from amoeba_model.wire.render import layers
+from amoeba_tools.random_access import run_gups
+from amoeba_tools.tracing import Recorder, operations_of, trace_fetch_atomic
+from amoeba_tools.tracing.html import GROUPS, write_page
 from support.browser import chromium
 
 ROW = 20

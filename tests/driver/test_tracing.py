@@ -13,19 +13,19 @@ import amoeba
 import numpy as np
 import pytest
 from amoeba import MrAccess, Op
-from amoeba.apps.random_access import run_gups
-from amoeba.apps.tracing import Posted, Recorder, Recording, Reported, operations_of
-from amoeba.apps.tracing.durations import durations, spans
-from amoeba.apps.tracing.scripts import run_script
-from amoeba.apps.tracing.waveforms import write_views
-from amoeba.cli import app
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba.nic import watching
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
+from amoeba_tools.cli import app
+from amoeba_tools.random_access import run_gups
+from amoeba_tools.tracing import Posted, Recorder, Recording, Reported, operations_of
+from amoeba_tools.tracing.durations import durations, spans
+from amoeba_tools.tracing.scripts import run_script
+from amoeba_tools.tracing.waveforms import write_views
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
@@ -345,7 +345,7 @@ def test_the_command_traces_an_example_as_it_stands(tmp_path):
 
 
 def test_the_command_traces_commands_and_ends_with_their_status(tmp_path, monkeypatch):
-    from amoeba.apps import random_access
+    from amoeba_tools import random_access
 
     page = tmp_path / "gups.html"
     result = run("trace", "--html", page, "gups", "--table-size", 5)
@@ -403,7 +403,7 @@ def test_ctrl_c_ends_the_program_and_leaves_the_page(script, tmp_path):
     path = script(
         """
         import amoeba, os, signal
-        from amoeba.apps.random_access import run_gups
+        from amoeba_tools.random_access import run_gups
         with amoeba.open_cluster(["model", "model"]) as fabric:
             run_gups(fabric, table_bits=4)
             os.kill(os.getpid(), signal.SIGINT)
@@ -411,7 +411,7 @@ def test_ctrl_c_ends_the_program_and_leaves_the_page(script, tmp_path):
                 fabric.devices[0].advance()
         """
     )
-    command = [sys.executable, "-m", "amoeba", "trace", "--html", tmp_path / "page.html", path]
+    command = [sys.executable, "-m", "amoeba_tools", "trace", "--html", tmp_path / "page.html", path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=os.environ)
     assert done.returncode == 130, done.stderr
     assert "page of" in done.stdout
@@ -437,7 +437,7 @@ def test_children_of_a_program_write_no_page(script, tmp_path):
         os.wait()
         """
     )
-    command = [sys.executable, "-m", "amoeba", "trace", "--html", tmp_path / "page.html", path]
+    command = [sys.executable, "-m", "amoeba_tools", "trace", "--html", tmp_path / "page.html", path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=os.environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("page of") == 1

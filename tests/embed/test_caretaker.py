@@ -12,7 +12,7 @@ import pytest
 from amoeba import CqFormat
 from amoeba.devices.linked import open_linked
 from amoeba.embed import process_nic
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Nic
 from amoeba_model.device import DeviceError
 
@@ -21,7 +21,7 @@ import json, sys, threading, time
 import numpy as np
 from amoeba import MrAccess
 from amoeba.embed import process_nic
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 
 mine = process_nic()
 fabric = Fabric([mine.nic])

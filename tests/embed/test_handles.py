@@ -6,8 +6,8 @@ import time
 import pytest
 from amoeba import Errno, FabricError
 from amoeba.embed import Handles, Memory, process_nic
-from amoeba.fabric.fabric import Fabric
-from amoeba.ucp.adapter import Adapters
+from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.openucx.ucp.adapter import Adapters
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from amoeba import BindFlags, Errno, FabricError, Op
 from amoeba.devices.linked import open_linked
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Nic
 from amoeba_model.registers import Counter
 from support.devices import DEVICES
@@ -22,7 +22,7 @@ import select, sys
 import numpy as np
 from amoeba import BindFlags, MrAccess
 from amoeba.devices.linked import open_linked
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Nic
 
 linked = open_linked(sys.argv[1], sys.argv[2], int(sys.argv[3]))

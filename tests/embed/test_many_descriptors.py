@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 from amoeba.embed import ProcessNic
-from amoeba.fabric.constants import WaitObj
-from amoeba.provider.queues import Queues
+from amoeba.libfabric.objects.constants import WaitObj
+from amoeba.libfabric.provider.queues import Queues
 
 HIGH = 1100
 

@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 import pytest
-from amoeba.apps.explore import Store, explore
-from amoeba.apps.explore.run import AREAS, FAMILIES
 from amoeba_hw.blocks import BLOCKS
 from amoeba_hw.synthesis import ToolStoppedError, harness_rtlil
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim import area
 from amoeba_sim.area import Area, count_area
+from amoeba_tools.explore import Store, explore
+from amoeba_tools.explore.run import AREAS, FAMILIES
 
 SMALL = NicParameters(
     data_width=128, contexts=1, keys=16, peers=2, target_pdcs=2, window=16, payload=256, lines=16, receives=2,

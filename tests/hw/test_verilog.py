@@ -11,12 +11,12 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from amoeba.apps.explore import read_axis
 from amoeba_hw.generate import parameters_from, write_nic
 from amoeba_hw.stream import Queue
 from amoeba_hw.verilog import generate_verilog, with_loops
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_tools.explore import read_axis
 
 
 def test_verilog_is_the_same_text_each_time_and_names_no_source_file():

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from amoeba.libucp.library import IN_C, LIBRARY
+from amoeba.openucx.libucp.library import IN_C, LIBRARY
 
 HERE = Path(__file__).parent
 PROGRAMS = ("works", "waits", "calls")

@@ -7,8 +7,8 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from amoeba.libucp.layouts import LATER_TYPES, TYPES
-from amoeba.libucp.library import IN_C, LATER, LIBRARY
+from amoeba.openucx.libucp.layouts import LATER_TYPES, TYPES
+from amoeba.openucx.libucp.library import IN_C, LATER, LIBRARY
 from support.programs.missing import MissingError, program
 
 cffi = pytest.importorskip("cffi")

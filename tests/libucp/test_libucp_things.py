@@ -4,8 +4,8 @@ import random
 
 import pytest
 from amoeba import FabricError
-from amoeba.libucp.sockaddr import sockaddr_bytes
-from amoeba.libucp.things import Things
+from amoeba.openucx.libucp.sockaddr import sockaddr_bytes
+from amoeba.openucx.libucp.things import Things
 
 
 class Thing:

@@ -31,7 +31,7 @@ def ucx_run(libucp_environment):
 
     def start(*command):
         done = subprocess.run(
-            [sys.executable, "-m", "amoeba", "ucx-run", *command], env=kept | {"AMOEBA_CACHE": str(cache)},
+            [sys.executable, "-m", "amoeba_tools", "ucx-run", *command], env=kept | {"AMOEBA_CACHE": str(cache)},
             capture_output=True, text=True, check=False, timeout=100,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from amoeba.provider.tables import TABLES
+from amoeba.libfabric.provider.tables import TABLES
 
 PLACES = {
     "fi_ops": "ep->fid.ops", "fi_ops_fabric": "fabric->ops", "fi_ops_domain": "domain->ops",

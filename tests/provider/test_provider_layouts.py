@@ -4,8 +4,8 @@ import re
 import subprocess
 
 import pytest
-from amoeba.provider.layouts import TYPES
-from amoeba.provider.tables import TABLES
+from amoeba.libfabric.provider.layouts import TYPES
+from amoeba.libfabric.provider.tables import TABLES
 
 cffi = pytest.importorskip("cffi")
 HEADERS = ("fabric", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma", "fi_tagged", "fi_atomic", "fi_trigger",

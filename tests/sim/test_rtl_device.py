@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from amaranth.hdl import Assert, Module
 from amaranth.lib import wiring
-from amoeba.apps.tracing.waveforms import _TOP
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, Network
 from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
+from amoeba_tools.tracing.waveforms import _TOP
 
 MAC = [bytes([2, 0, 0, 0, 0, index]) for index in range(2)]
 

@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import sys
 
-AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()"]
+AMOEBA = [sys.executable, "-c", "from amoeba_tools.cli import app; app()"]
 LONG = 300
 """Seconds in which anything ends."""
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from amoeba.devices.pcie.device import PcieDevice
-from amoeba.fabric.fabric import Fabric
-from amoeba.testing import run, select
-from amoeba.testing.pair import Pair
-from amoeba.testing.target import TargetSide
+from amoeba.libfabric.objects.fabric import Fabric
+from amoeba_tools.conformance import run, select
+from amoeba_tools.conformance.pair import Pair
+from amoeba_tools.conformance.target import TargetSide
 
 from support.fake_vfio import FakeKernel
 
@@ -23,7 +23,7 @@ ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
 @contextlib.contextmanager
 def endpoints(folder, kinds):
     """The sockets of ``amoeba endpoint``."""
-    command = [sys.executable, "-m", "amoeba", "endpoint", "--socket", str(folder), "--device", kinds]
+    command = [sys.executable, "-m", "amoeba_tools", "endpoint", "--socket", str(folder), "--device", kinds]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             yield [server.stdout.readline().split()[1] for _ in kinds.split(",")]

@@ -30,7 +30,7 @@ from amoeba import (
 )
 from amoeba.core.buffers import allocate
 from amoeba.devices.pcie.device import PcieDevice
-from amoeba.fabric.fabric import Fabric
+from amoeba.libfabric.objects.fabric import Fabric
 
 from support.fake_vfio import FakeKernel
 from support.pcie_program import ADDRESSES, endpoints

@@ -7,7 +7,7 @@ from typing import Any
 
 import amoeba
 import numpy as np
-from amoeba.fabric.constants import MrAccess, MrMode
+from amoeba.libfabric.objects.constants import MrAccess, MrMode
 from amoeba_model.atomic.matrix import cells
 from amoeba_model.opcodes import Form, Op
 from amoeba_model.parameters import NicParameters

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
-from amoeba.apps.random_access import run_gups
-from amoeba.apps.tracing import Recorder, operations_of, trace_fetch_atomic
-from amoeba.cli import app
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim import rtl
+from amoeba_tools.cli import app
+from amoeba_tools.random_access import run_gups
+from amoeba_tools.tracing import Recorder, operations_of, trace_fetch_atomic
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap

@@ -6,10 +6,10 @@ from functools import cache
 import amoeba
 import numpy as np
 import pytest
-from amoeba.fabric.constants import MrAccess, MrMode
+from amoeba.libfabric.objects.constants import MrAccess, MrMode
 from support.pairs import PAIRS
 
-from .programs import Outcome, Session, random_program
+from system.programs import Outcome, Session, random_program
 
 
 def run(kinds: str, program_seed: int, operations: int, **rtl: float) -> Outcome:

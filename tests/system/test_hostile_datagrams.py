@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import amoeba.ucp as ucp
 import pytest
 from amoeba import EpAttr, EpType, EqEvent, Info, Rendezvous, open_cluster
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.link_addresses import FIRST_PORT, ip_of_link, mac_of_link
 from amoeba_model.udp_network import DATAGRAM_HEADER, UdpNetwork
 from amoeba_model.wire.codec import FrameHeader, encode

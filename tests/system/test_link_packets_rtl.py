@@ -5,10 +5,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from amoeba.apps.tracing import packets_of, trace_fetch_atomic
-from amoeba.cli import app
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.tlp import PacketKind
+from amoeba_tools.cli import app
+from amoeba_tools.tracing import packets_of, trace_fetch_atomic
 from support.pcie_rtl import LINKS, SMALL
 from typer.testing import CliRunner
 

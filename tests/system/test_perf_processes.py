@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from amoeba.apps.perf import PerfPlan, run_plans, ucp_messages
 from amoeba.devices.bootstrap import Rendezvous
+from amoeba_tools.perf import PerfPlan, run_plans, ucp_messages
 from support.commands import ended, process
 
 TESTS = {

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from amoeba import Rendezvous, join_cluster
-from amoeba.apps.random_access import run_gups
+from amoeba_tools.random_access import run_gups
 from support.commands import AMOEBA, LONG, ended, process
 from support.pairs import PAIRS
 
@@ -52,7 +52,7 @@ def test_three_processes_share_a_table_too():
 
 def test_an_error_in_one_process_is_an_error_of_both():
     """The second one's part of the stream begins elsewhere, so that the table must come out wrong."""
-    wrong = "from amoeba.apps import random_access as r; s = r.stream; r.stream = lambda at, n: s(at + 1, n); "
+    wrong = "from amoeba_tools import random_access as r; s = r.stream; r.stream = lambda at, n: s(at + 1, n); "
     with (
         listener("gups", "--table-size", 6, "--json") as (first, address),
         subprocess.Popen(

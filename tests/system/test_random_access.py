@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from amoeba.apps.random_access import run_gups
-from amoeba.cli import app
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
+from amoeba_tools.cli import app
+from amoeba_tools.random_access import run_gups
 from typer.testing import CliRunner
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amoeba.apps.replay import EndpointExecutor
-from amoeba.fabric.cluster import open_cluster
+from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.atomic.vectors import RecordedCell, check, load
+from amoeba_tools.replay import EndpointExecutor
 
 SOCKETS = Path(__file__).parents[1] / "data" / "libfabric-1.17-sockets.npz"
 ROWS = 64

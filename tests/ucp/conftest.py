@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from amoeba.ucp.adapter import Adapters, open_adapters
+from amoeba.openucx.ucp.adapter import Adapters, open_adapters
 from entities import Entity
 from support.pairs import PAIRS
 

@@ -5,10 +5,10 @@ import random
 import amoeba.ucp as ucp
 import pytest
 from amoeba.core.buffers import address_of
+from amoeba.openucx.ucp.active_messages import AmDescriptor
+from amoeba.openucx.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.am_sends import MOST_EAGER
 from amoeba.transport.rendezvous import Record
-from amoeba.ucp.active_messages import AmDescriptor
-from amoeba.ucp.adapter import open_adapters
-from amoeba.ucp.am_sends import MOST_EAGER
 from amoeba_model.impairments import Impairments
 from amoeba_model.ucp import UCP_ANSWER, MessageFlags, MessageKind
 from entities import Entity, finish, wait_for

@@ -5,7 +5,7 @@ import random
 import amoeba.ucp as ucp
 import numpy as np
 import pytest
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
 from entities import ALL_FEATURES, Entity, finish
 from memheap import flush, guards, memheap

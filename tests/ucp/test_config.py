@@ -7,7 +7,7 @@ import re
 
 import pytest
 from amoeba import ucp
-from amoeba.ucp.config_keys import AUTO, KEYS
+from amoeba.openucx.ucp.config_keys import AUTO, KEYS
 
 CONFIG, HEADER = ucp.UCS_CONFIG_PRINT_CONFIG, ucp.UCS_CONFIG_PRINT_HEADER
 DOC, HIDDEN, COMMENT = ucp.UCS_CONFIG_PRINT_DOC, ucp.UCS_CONFIG_PRINT_HIDDEN, ucp.UCS_CONFIG_PRINT_COMMENT_DEFAULT

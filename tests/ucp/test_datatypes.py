@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from amoeba import ucp
 from amoeba.core.buffers import address_of
-from amoeba.ucp.datatypes import destination, source
+from amoeba.openucx.ucp.datatypes import destination, source
 
 OK = ucp.UCS_OK
 IOV = ucp.ucp_dt_make_iov()

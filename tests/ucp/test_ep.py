@@ -4,7 +4,7 @@ import io
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.parameters import NicParameters
 from entities import Entity, finish, wait_for
 from test_ep_close import PEER, Handler, receive_stream

@@ -4,7 +4,7 @@ import amoeba.ucp as ucp
 import numpy as np
 import pytest
 from amoeba.nic.nic import Retransmission
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from entities import Entity, finish, wait_for
 
 PEER = ucp.UCP_ERR_HANDLING_MODE_PEER

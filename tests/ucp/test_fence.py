@@ -4,7 +4,7 @@ import random
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.fences import Fences
+from amoeba.openucx.ucp.fences import Fences
 from amoeba_model.ucp import MessageKind
 from entities import Entity, finish, keep, wait_for
 from memheap import flush, memheap

@@ -6,7 +6,7 @@ from typing import Any
 import amoeba.ucp as ucp
 import numpy as np
 import pytest
-from amoeba.ucp.batches import atomic_batch, get_batch, put_batch
+from amoeba.openucx.ucp.batches import atomic_batch, get_batch, put_batch
 from entities import Entity, finish, wait_for
 from memheap import Memheap, memheap
 from test_ep_close import FORCE, Handler

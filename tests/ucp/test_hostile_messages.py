@@ -6,10 +6,10 @@ import amoeba.ucp as ucp
 import numpy as np
 import pytest
 from amoeba.core.buffers import address_of
-from amoeba.ucp.adapter import open_adapters
-from amoeba.ucp.addresses import WorkerAddress
-from amoeba.ucp.message_headers import message_header
-from amoeba.ucp.requests import Quiet
+from amoeba.openucx.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.addresses import WorkerAddress
+from amoeba.openucx.ucp.message_headers import message_header
+from amoeba.openucx.ucp.requests import Quiet
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import UCP_ADDRESS, MessageKind
 from entities import Entity, finish, wait_for

@@ -4,8 +4,8 @@ import amoeba.ucp as ucp
 import numpy as np
 import pytest
 from amoeba.core.buffers import address_of
+from amoeba.openucx.ucp.requests import Quiet
 from amoeba.transport.requests import Kind
-from amoeba.ucp.requests import Quiet
 from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from entities import Entity, finish, wait_for

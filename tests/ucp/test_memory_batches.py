@@ -3,7 +3,7 @@
 import amoeba.ucp as ucp
 import numpy as np
 import pytest
-from amoeba.ucp.batches import atomic_batch, get_batch, put_batch
+from amoeba.openucx.ucp.batches import atomic_batch, get_batch, put_batch
 from entities import Entity, finish
 from memheap import flush, memheap
 

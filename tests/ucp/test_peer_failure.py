@@ -5,7 +5,7 @@ import time
 import amoeba.ucp as ucp
 import pytest
 from amoeba.nic.nic import Retransmission
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from entities import Entity, finish, wait_for
 from test_ep_close import FORCE, Handler, receive_stream
 

@@ -5,7 +5,7 @@ import random
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.request_params import DEFAULTS, old_param, read_param
+from amoeba.openucx.ucp.request_params import DEFAULTS, old_param, read_param
 
 FIELDS = ucp.ucp_request_param_t.fields_by_bit()
 INFO = ucp.ucp_tag_recv_info_t()

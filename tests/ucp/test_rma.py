@@ -6,7 +6,7 @@ import random
 import amoeba.ucp as ucp
 import numpy as np
 import pytest
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
 from entities import ALL_FEATURES, Entity, finish, keep, wait_for
 from memheap import KINDS, flush, guards, memheap, noise
@@ -457,7 +457,7 @@ def test_an_endpoint_to_oneself_reaches_one_s_own_memory(models):
 @pytest.mark.parametrize("size", [(1 << 30) + 1000])
 def test_more_bytes_than_a_descriptor_can_say_go_in_pieces(models, size, monkeypatch):
     """The pieces alone: their data would take the model minutes."""
-    from amoeba.ucp import memory_operations
+    from amoeba.openucx.ucp import memory_operations
 
     sender, receiver = Entity(models[0]), Entity(models[1])
     sender.connect(receiver)

@@ -9,7 +9,7 @@ import pytest
 from amoeba import ucp
 from amoeba.core.errno import Errno
 from amoeba.core.errors import RETURN_CODE_ERRNO, fabric_error
-from amoeba.ucp.status import (
+from amoeba.openucx.ucp.status import (
     ERRNO_STATUS,
     RETURN_CODE_STATUS,
     UcsError,

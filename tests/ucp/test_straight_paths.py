@@ -9,8 +9,8 @@ import random
 import amoeba.ucp as ucp
 import numpy as np
 import pytest
-from amoeba.ucp import request_params
-from amoeba.ucp.calls import active_messages, atomics, rma
+from amoeba.openucx.ucp import request_params
+from amoeba.openucx.ucp.calls import active_messages, atomics, rma
 from entities import Entity, finish, wait_for
 from memheap import memheap
 

@@ -5,7 +5,7 @@ import random
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
 from amoeba_model.ucp import STREAM_OVERHEAD, STREAM_WINDOW, MessageKind
 from entities import Entity, finish, wait_for

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from amoeba import ucp
-from amoeba.ucp.field_masks import Attributes, Parameters
+from amoeba.openucx.ucp.field_masks import Attributes, Parameters
 
 MASKS = {
     ucp.ucp_params_t: ucp.ucp_params_field,

@@ -5,7 +5,7 @@ import itertools
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.status import UcsError
+from amoeba.openucx.ucp.status import UcsError
 from entities import Entity, finish, wait_for
 from tagged import ALL, BYTE, IN_PROGRESS, OK, PAYLOAD, arrive, couple_of, receive, send, settle
 

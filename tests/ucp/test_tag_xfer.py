@@ -8,7 +8,7 @@ import random
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
 from entities import finish, wait_for
 from tagged import ALL, OK, PAYLOAD, couple_of, probe, settle

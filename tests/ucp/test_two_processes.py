@@ -11,7 +11,7 @@ from pathlib import Path
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba.ucp.adapter import open_linked_adapter
+from amoeba.openucx.ucp.adapter import open_linked_adapter
 from entities import Entity, finish, wait_for
 from support.ucp_program import FEATURES
 from test_ep_close import Handler

@@ -5,9 +5,9 @@ import sys
 import amoeba.ucp as ucp
 import pytest
 from amoeba.core.buffers import address_of
-from amoeba.ucp.addresses import WorkerAddress
-from amoeba.ucp.message_headers import message_header
-from amoeba.ucp.requests import Quiet
+from amoeba.openucx.ucp.addresses import WorkerAddress
+from amoeba.openucx.ucp.message_headers import message_header
+from amoeba.openucx.ucp.requests import Quiet
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.device import DeviceError
 from amoeba_model.ucp import MessageKind
@@ -125,7 +125,7 @@ def test_an_address_that_cannot_be_reached_is_dropped_and_counted(three, monkeyp
 
 def test_endpoints_that_one_nic_makes_unasked_leave_places_for_others(models, monkeypatch):
     """The greedy one hears which of its endpoints have no other end, and the honest one is heard."""
-    monkeypatch.setattr("amoeba.ucp.wireup._MOST_OF_ONE", 8)
+    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MOST_OF_ONE", 8)
     greedy, victim = Entity(models[0]), Entity(models[1])
     came = listen(victim)
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(12)]
@@ -147,7 +147,7 @@ def test_endpoints_that_one_nic_makes_unasked_leave_places_for_others(models, mo
 
 
 def test_when_all_places_are_taken_the_nic_with_the_most_makes_room(models, monkeypatch):
-    monkeypatch.setattr("amoeba.ucp.wireup._MOST_UNASKED", 6)
+    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MOST_UNASKED", 6)
     greedy, honest, victim = Entity(models[0]), Entity(models[1]), Entity(models[1])
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(6)]
     for ep in eps:

@@ -9,7 +9,7 @@ import time
 import amoeba.ucp as ucp
 import pytest
 from amoeba.nic.nic import Nic
-from amoeba.ucp.adapter import Adapters, open_adapters
+from amoeba.openucx.ucp.adapter import Adapters, open_adapters
 from amoeba_model.network import Network
 from entities import ALL_FEATURES, Entity, finish, wait_for
 from support.board import boards

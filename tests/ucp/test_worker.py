@@ -8,7 +8,7 @@ import amoeba.ucp as ucp
 import numpy as np
 import pytest
 from amoeba.nic.nic import Retransmission
-from amoeba.ucp.adapter import open_adapters
+from amoeba.openucx.ucp.adapter import open_adapters
 from entities import Entity, finish, wait_for
 from test_ep_close import PEER, Handler
 

@@ -5,7 +5,7 @@ import pickle
 import amoeba.ucx as ucxx
 import numpy as np
 import pytest
-from amoeba.ucp.status import UcsStatus
+from amoeba.openucx.ucp.status import UcsStatus
 from ucx_parties import PATIENCE, pattern, run_program
 
 OPS = ("add", "and", "or", "xor", "swap")

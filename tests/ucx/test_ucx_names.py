@@ -6,7 +6,7 @@ import amoeba.ucp as ucp
 import amoeba.ucx as ucxx
 import numpy as np
 import pytest
-from amoeba.ucp.status import UcsError
+from amoeba.openucx.ucp.status import UcsError
 
 ALIASES = ("Address", "BufferRequest", "BufferRequests", "Context", "Endpoint", "Listener", "Request", "Worker")
 """Of which ucxx's low level names have UCX in front."""

@@ -1,7 +1,7 @@
 """Counts of what this process' NICs did, in a file that the launcher reads: also after the process was killed.
 
 ``AMOEBA_COUNT_FOLDER`` names a folder, in which each process that calls a library of Amoeba's maps a file of its own.
-``amoeba fi-run`` and ``ucx-run`` make the folder, and sum the files up (:mod:`amoeba.apps.counts`). Without the
+``amoeba fi-run`` and ``ucx-run`` make the folder, and sum the files up (:mod:`amoeba_tools.counts`). Without the
 variable, or without a folder that can be written to, nothing is counted.
 """
 

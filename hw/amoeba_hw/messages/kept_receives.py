@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.messages.records import RECEIVE_SEARCH
-from amoeba_hw.target.records import RECEIVE_QUESTION, RECEIVE_REPLY
+from amoeba_hw.request_records import RECEIVE_QUESTION, RECEIVE_REPLY
 
 __all__ = ["KeptReceives"]
 

@@ -20,7 +20,7 @@ from amoeba_hw.messages.records import (
     receive_matches,
     waiting_matches,
 )
-from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
+from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
 
 __all__ = ["MatchUnit"]
 

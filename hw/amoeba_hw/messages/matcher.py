@@ -11,14 +11,14 @@ from amoeba_hw.messages.receive_fetch import ReceiveFetch
 from amoeba_hw.messages.receive_queues import ReceiveQueues
 from amoeba_hw.messages.slot_releases import SlotReleases
 from amoeba_hw.messages.slot_rooms import SlotRooms
-from amoeba_hw.stream import connect_streams
-from amoeba_hw.target.records import (
+from amoeba_hw.request_records import (
     CHECKED_REQUEST,
     EVENT_CLAIM,
     GENERATION_BITS,
     RECEIVE_QUESTION,
     RECEIVE_REPLY,
 )
+from amoeba_hw.stream import connect_streams
 
 __all__ = ["Matcher"]
 

@@ -9,7 +9,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_hw.messages.buffer_use import BufferUse
 from amoeba_hw.messages.records import POSTED_RECEIVE, WAITING_MESSAGE, message_flags
-from amoeba_hw.target.records import CHECKED_REQUEST
+from amoeba_hw.request_records import CHECKED_REQUEST
 
 __all__ = ["MessageVerdict"]
 

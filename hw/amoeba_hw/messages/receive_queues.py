@@ -7,7 +7,7 @@ from amoeba_model.descriptors import RX_DESCRIPTOR, ReceiveOpcode
 
 from amoeba_hw.initiator.records import fetched_descriptor
 from amoeba_hw.messages.records import RECEIVE_ORDER, asks_for
-from amoeba_hw.target.records import EVENT_CLAIM, GENERATION_BITS
+from amoeba_hw.request_records import EVENT_CLAIM, GENERATION_BITS
 
 __all__ = ["ReceiveQueues"]
 

@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, ReceiveFlags
 
 from amoeba_hw.layout import struct_layout
-from amoeba_hw.target.records import GENERATION_BITS
+from amoeba_hw.request_records import GENERATION_BITS
 
 __all__ = [
     "POSTED_KEY",

@@ -9,9 +9,9 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.commit_queue import CommitQueue
 from amoeba_hw.interfaces import DMA_COMMAND, packet_beat
+from amoeba_hw.request_records import ANSWER
 from amoeba_hw.stream import Queue, connect_streams
 from amoeba_hw.target.answer_store import STORE_ANSWER
-from amoeba_hw.target.records import ANSWER
 
 __all__ = ["AnswerCollector", "answer_place"]
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.target.records import INCARNATION_BITS
+from amoeba_hw.request_records import INCARNATION_BITS
 
 __all__ = ["ANSWER_VIEW", "DUPLICATE_VIEW", "AnswerHistory"]
 

@@ -9,8 +9,8 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
+from amoeba_hw.request_records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges, response_opcode
 from amoeba_hw.target.answer_history import ANSWER_VIEW
-from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges, response_opcode
 
 __all__ = ["AnswerSender"]
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.request_records import KEPT_ANSWER
 from amoeba_hw.target.answer_history import DUPLICATE_VIEW
-from amoeba_hw.target.records import KEPT_ANSWER
 
 __all__ = ["STORE_ANSWER", "AnswerStore"]
 

@@ -10,8 +10,8 @@ from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
 
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
+from amoeba_hw.request_records import CHECKED_REQUEST, COUNTERS, LOCATED_REQUEST, MESSAGE, is_message
 from amoeba_hw.target.atomic_codes import AtomicCodes
-from amoeba_hw.target.records import CHECKED_REQUEST, COUNTERS, LOCATED_REQUEST, MESSAGE, is_message
 
 __all__ = ["RequestChecker"]
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import COUNT_ORDER
-from amoeba_hw.target.records import ADVANCES
+from amoeba_hw.request_records import ADVANCES
 
 __all__ = ["CountOrders"]
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX
-from amoeba_hw.target.records import EVENT_CLAIM, GENERATION_BITS
+from amoeba_hw.request_records import EVENT_CLAIM, GENERATION_BITS
 
 __all__ = ["EventRooms"]
 

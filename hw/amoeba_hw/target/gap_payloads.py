@@ -5,8 +5,8 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import packet_beat
+from amoeba_hw.request_records import GAP_PASSAGE
 from amoeba_hw.stream import Queue, connect_streams
-from amoeba_hw.target.records import GAP_PASSAGE
 
 __all__ = ["GapPayloads"]
 

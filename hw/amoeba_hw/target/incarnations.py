@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 from amoeba_model.nic.incarnations import REMEMBERED
 
-from amoeba_hw.target.records import CHECK_REPORT
+from amoeba_hw.request_records import CHECK_REPORT
 
 __all__ = ["OPENING", "Incarnations"]
 

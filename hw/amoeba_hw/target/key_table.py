@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.registers import KEY_PROBES, KeyFlags
 
 from amoeba_hw.interfaces import KEY_ENTRY, KEY_STORE
-from amoeba_hw.target.records import LOCATED_REQUEST, SEQUENCED_REQUEST, is_message
+from amoeba_hw.request_records import LOCATED_REQUEST, SEQUENCED_REQUEST, is_message
 
 __all__ = ["KeyTable"]
 

@@ -7,8 +7,8 @@ from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
 
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import CUT, Realign
+from amoeba_hw.request_records import OPERAND_JOB
 from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
-from amoeba_hw.target.records import OPERAND_JOB
 
 __all__ = ["OperandSplitter"]
 

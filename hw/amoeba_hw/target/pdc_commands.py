@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.registers import TargetPdcState
 
 from amoeba_hw.interfaces import PDC_COMMAND, PDC_VIEW
-from amoeba_hw.target.records import PDC_ENTRY
+from amoeba_hw.target.sequence import PDC_ENTRY
 
 __all__ = ["PdcCommands"]
 

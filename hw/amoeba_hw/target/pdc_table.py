@@ -10,11 +10,7 @@ from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
 from amoeba_hw.packed import select
-from amoeba_hw.target.closing_order import ClosingOrder
-from amoeba_hw.target.gap_store import GapStore
-from amoeba_hw.target.incarnations import Incarnations
-from amoeba_hw.target.pdc_commands import PdcCommands
-from amoeba_hw.target.records import (
+from amoeba_hw.request_records import (
     CHECK_REPORT,
     DUPLICATE,
     EVENT_CLAIM,
@@ -22,14 +18,17 @@ from amoeba_hw.target.records import (
     GENERATION_BITS,
     INCARNATION_BITS,
     NACK,
-    PDC_ENTRY,
     RECEIVE_QUESTION,
     RECEIVE_REPLY,
     RECEIVER,
     SEQUENCED_REQUEST,
     is_message,
 )
-from amoeba_hw.target.sequence import PACKET_VIEW, SequenceRules, packet_view
+from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.gap_store import GapStore
+from amoeba_hw.target.incarnations import Incarnations
+from amoeba_hw.target.pdc_commands import PdcCommands
+from amoeba_hw.target.sequence import PACKET_VIEW, PDC_ENTRY, SequenceRules, packet_view
 
 __all__ = ["PdcTable"]
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import CONTEXT
-from amoeba_hw.target.records import RECEIVER
+from amoeba_hw.request_records import RECEIVER
 
 __all__ = ["Receivers"]
 

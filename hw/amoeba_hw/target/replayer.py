@@ -9,10 +9,10 @@ from amoeba_model.wire.uet import NackCode
 
 from amoeba_hw.commit_queue import CommitQueue
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
+from amoeba_hw.request_records import DUPLICATE, KEPT_ANSWER, NACK, acknowledges, refuses, response_opcode
 from amoeba_hw.stream import connect_streams
 from amoeba_hw.target.answer_collector import answer_place
 from amoeba_hw.target.answer_history import DUPLICATE_VIEW
-from amoeba_hw.target.records import DUPLICATE, KEPT_ANSWER, NACK, acknowledges, refuses, response_opcode
 
 __all__ = ["Replayer"]
 

@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
+from amoeba_hw.request_records import NACK, refuses
 from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
-from amoeba_hw.target.records import NACK, refuses
 
 __all__ = ["ResponseMerger"]
 

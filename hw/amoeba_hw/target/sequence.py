@@ -6,7 +6,9 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.pdc import LATE_LIMIT, MOST_MISSING
 from amoeba_model.wire.uet import NackCode, RequestOpcode
 
-__all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
+from amoeba_hw.request_records import INCARNATION_BITS
+
+__all__ = ["PACKET_VIEW", "PDC_ENTRY", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
 
 PDC_STATE = data.StructLayout(
     {
@@ -19,6 +21,20 @@ PDC_STATE = data.StructLayout(
     }
 )
 """State of a PDC's packet sequence."""
+
+PDC_ENTRY = data.StructLayout(
+    {
+        "ip": 32,
+        "spdcid": 16,
+        "state": PDC_STATE,
+        "incarnation": INCARNATION_BITS,
+        "fresh": 1,  # nothing was accepted in this connection epoch yet
+        "job_id": 24,  # of the request that came last
+        "context": 12,
+        "came": 48,  # when something came last
+    }
+)
+"""Entry of the PdcTable for one PDC."""
 
 PACKET_VIEW = data.StructLayout(
     {

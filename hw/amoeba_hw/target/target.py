@@ -26,6 +26,7 @@ from amoeba_hw.interfaces import (
     write_beat,
 )
 from amoeba_hw.messages.matcher import Matcher
+from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
 from amoeba_hw.stream import Queue, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
@@ -39,7 +40,6 @@ from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
 from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.receivers import Receivers
-from amoeba_hw.target.records import ADVANCES, DUPLICATE, NACK
 from amoeba_hw.target.replayer import Replayer
 from amoeba_hw.target.response_merger import ResponseMerger
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
-if TYPE_CHECKING:
-    from amoeba_model.nic.tables import Request
-
-__all__ = ["RequestQueues"]
+__all__ = ["Queued", "RequestQueues"]
 
 _NOP = DescriptorOpcode.NOP.value
 _FENCE = DescriptorFlags.FENCE.value
@@ -19,16 +16,27 @@ _NO_PEER = -1
 """The queue of NOPs that are about no peer."""
 
 
-class RequestQueues:
+class Queued(Protocol):
+    """The fields of a request that choose its queue."""
+
+    opcode: int
+    flags: int
+    peer: int
+
+
+R = TypeVar("R", bound=Queued)
+
+
+class RequestQueues(Generic[R]):
     """A queue for each peer entry, and one for NOPs that are about none; what is behind a FENCE_ALL stands apart."""
 
     __slots__ = ("_behind", "_queues", "turns")
 
     def __init__(self) -> None:
-        self.turns: deque[deque[Request]] = deque()
+        self.turns: deque[deque[R]] = deque()
         """Queues that are not empty; whose turn is next comes first."""
-        self._queues: dict[int, deque[Request]] = {}
-        self._behind: deque[Request] = deque()
+        self._queues: dict[int, deque[R]] = {}
+        self._behind: deque[R] = deque()
         """From the oldest FENCE_ALL that has not been released, in the order of the ring."""
 
     def __bool__(self) -> bool:
@@ -39,7 +47,7 @@ class RequestQueues:
         self._queues.clear()
         self._behind.clear()
 
-    def push(self, request: Request) -> None:
+    def push(self, request: R) -> None:
         """Queue a request, the youngest of its context."""
         if self._behind or request.flags & _FENCE_ALL:
             self._behind.append(request)
@@ -64,7 +72,7 @@ class RequestQueues:
         if not queue:
             self.turns.pop()
 
-    def _queue(self, request: Request) -> None:
+    def _queue(self, request: R) -> None:
         number = _NO_PEER if request.opcode == _NOP and not request.flags & _FENCE else request.peer
         queue = self._queues.get(number)
         if queue is None:

@@ -50,7 +50,7 @@ class Context:
     """Producer index of the receive ring, from the doorbell."""
     receive_head: int = 0
     """Next receive descriptor to fetch."""
-    requests: RequestQueues = field(default_factory=RequestQueues)
+    requests: "RequestQueues[Request]" = field(default_factory=RequestQueues)
     """Checked, and not yet cut into their last packet."""
     epoch: int = 0
     """Counts enablings: requests of an earlier one must not touch the memory of the next."""

@@ -25,7 +25,7 @@ def run_counted(
     command: str, arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 120.0
 ) -> tuple[Ended, dict[str, Any]]:
     """Run ``amoeba COMMAND ARGUMENTS``, which must succeed: how it ended, and the counts of ``AMOEBA_COUNT=json``."""
-    launched = [sys.executable, "-m", "amoeba", command, *arguments]
+    launched = [sys.executable, "-m", "amoeba_tools", command, *arguments]
     ended = run(launched, {**environment, "AMOEBA_COUNT": "json"}, timeout)
     assert ended.status == 0, ended
     (line,) = [line for line in ended.output.splitlines() if line.startswith('{"command"')]

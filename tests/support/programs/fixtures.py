@@ -36,7 +36,7 @@ def host() -> str:
 @pytest.fixture(scope="session")
 def provider_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """With which libfabric's programs find the provider, and nothing else. Skips where it cannot be built."""
-    from amoeba.provider.library import LIBRARY
+    from amoeba.libfabric.provider.library import LIBRARY
 
     folder = _built(LIBRARY, tmp_path_factory.mktemp("cache"))
     return _environment() | {"FI_PROVIDER_PATH": folder, "FI_PROVIDER": "amoeba"}
@@ -45,7 +45,7 @@ def provider_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 @pytest.fixture(scope="session")
 def libucp_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """With which UCX's programs find ours before the system's. Skips where it cannot be built."""
-    from amoeba.libucp.library import LIBRARY
+    from amoeba.openucx.libucp.library import LIBRARY
 
     return _environment() | {"LD_LIBRARY_PATH": _built(LIBRARY, tmp_path_factory.mktemp("cache"))}
 

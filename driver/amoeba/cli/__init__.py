@@ -1,5 +1,0 @@
-"""The ``amoeba`` command."""
-
-from amoeba.cli.app import app
-
-__all__ = ["app"]

@@ -1,1 +1,0 @@
-"""Operations that wait for counters: fi_trigger(3)."""

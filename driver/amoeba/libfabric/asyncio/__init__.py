@@ -1,0 +1,1 @@
+"""libfabric's objects for asyncio programs, for :mod:`amoeba.aio`."""

@@ -1,0 +1,168 @@
+"""Clusters: simulated NICs on one network, in one process or in several."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.network import Network
+from amoeba_model.parameters import NicParameters
+from amoeba_model.switch import Switch
+from amoeba_model.udp_network import UdpNetwork
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error, type_error
+from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import attach, open_device
+from amoeba.devices.linked import patient
+from amoeba.libfabric.objects.attributes import FabricAttr, Info
+from amoeba.libfabric.objects.checks import check_enum, check_instance
+from amoeba.libfabric.objects.constants import InfoFlags, Progress
+from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.nic.nic import Nic, Retransmission
+
+__all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]
+
+_NO_FLAGS = InfoFlags(0)
+
+
+def open_cluster(
+    kinds: Sequence[str] = ("model", "model"),
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
+    rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+    switch: Switch | None = None,
+) -> Fabric:
+    """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
+
+    ``latency``, ``impairments`` and ``switch`` are the network's, ``retransmission`` is as in :class:`Fabric`;
+    numbers count from 1. NICs that are not simulated have a network, and mostly addresses, of their own: neither can
+    they be mixed with simulated ones, nor impaired, nor joined by a switch. With FI_PROGRESS_AUTO the fabric is made
+    automatic at once. Closing the fabric closes the NICs.
+
+    Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs, and ArgumentTypeError for what
+    is no sequence of kinds, as a single one.
+    """
+    progress = _check_kinds(kinds, progress)
+    network = Network(latency, impairments, switch)
+    with contextlib.ExitStack() as opened:
+        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
+        fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
+        opened.callback(fabric.close)
+        joined = [_join(nic, network, index) for index, nic in enumerate(fabric.nics)]
+        if not all(joined) and (any(joined) or not impairments.is_perfect or switch is not None):
+            raise fabric_error(
+                Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {', '.join(kinds)}"
+            )
+        opened.pop_all()
+    return _with_progress(fabric, progress)
+
+
+def _join(nic: Nic, network: Network, index: int) -> bool:
+    """Attach a NIC with the addresses of its number; False for one that has a network, and mostly addresses."""
+    if attach(nic.device, network, mac_of(index)):
+        nic.set_address(mac_of(index), ip_of(index))
+        return True
+    if not any(nic.mac):
+        nic.set_address(mac_of(index), ip_of(index))
+    return False
+
+
+def getinfo(
+    hints: Info | None = None,
+    *,
+    node: str | None = None,
+    service: str | None = None,
+    flags: InfoFlags = _NO_FLAGS,
+    kinds: Sequence[str] = ("model", "model"),
+) -> list[Info]:
+    """What a cluster of these kinds would offer: :meth:`Fabric.getinfo` of one that is open only meanwhile.
+
+    :func:`open_fabric` opens it for good.
+    """
+    with open_cluster(kinds) as fabric:
+        return fabric.getinfo(hints, node=node, service=service, flags=flags)
+
+
+def open_fabric(attr: FabricAttr) -> Fabric:
+    """Open the cluster that :func:`getinfo` described, by its ``fabric_attr``: ``fi_fabric``.
+
+    Raises FI_EINVAL if its name is no list of kinds.
+    """
+    return open_cluster((attr.name or "").split(","))
+
+
+def join_cluster(
+    kind: str,
+    rendezvous: Rendezvous,
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
+    rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+) -> Fabric:
+    """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
+
+    Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without the latter, no peer is given up
+    because its process computes or is stopped for a while, and without either, nothing is sent again because of that
+    (:func:`amoeba.devices.linked.patient`). ``progress`` is as
+    in :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
+    Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
+    """
+    progress = check_enum(Progress, progress, "progress")
+    check_instance("kind", kind, str)
+    check_instance("rendezvous", rendezvous, Rendezvous)
+    _check_size(rendezvous.ranks)
+    with contextlib.ExitStack() as opened:
+        device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
+        network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
+        fabric = Fabric([device], retransmission=retransmission)
+        opened.callback(fabric.close)
+        (nic,) = fabric.nics
+        joined = _join(nic, network, rendezvous.rank)
+        if not joined and not impairments.is_perfect:
+            raise fabric_error(Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {kind}")
+        if joined and retransmission is None:
+            nic.retransmission = patient(network.devices[0].idle_hz, lossy=not impairments.is_perfect)
+        own = (*(network.address if joined else ("", 0)), nic.mac.hex(), nic.ip)
+        for rank, (host, port, mac, ip) in enumerate(rendezvous.exchange(own)):
+            if bool(host) != joined:
+                raise fabric_error(Errno.FI_EINVAL, "a simulated network joins simulated NICs alone")
+            if rank != rendezvous.rank:
+                if joined:
+                    network.connect(bytes.fromhex(mac), host, port)
+                fabric.neighbours[ip] = bytes.fromhex(mac)
+        if not joined:
+            network.close()
+        opened.pop_all()
+    return _with_progress(fabric, progress)
+
+
+def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:
+    """The fabric, with the progress model that was asked for."""
+    if progress is Progress.FI_PROGRESS_AUTO:
+        fabric.automate()
+    return fabric
+
+
+def _check_kinds(kinds: Sequence[str], progress: Progress) -> Progress:
+    """The progress model, if these are kinds of NICs, as many as a cluster has."""
+    if isinstance(kinds, str) or not isinstance(kinds, Sequence):
+        raise type_error("kinds", "a sequence of kinds, as ['model', 'model']", kinds)
+    for index, kind in enumerate(kinds):
+        check_instance(f"kinds[{index}]", kind, str)
+    _check_size(len(kinds))
+    return check_enum(Progress, progress, "progress")
+
+
+def _check_size(nics: int) -> None:
+    if not 1 <= nics <= MOST_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {MOST_NICS} NICs, got {nics}")

@@ -1,0 +1,147 @@
+"""Objects as C knows them: ``struct fid`` in C's memory, and what it stands for here."""
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.libfabric.objects.constants import OpFlags
+from amoeba.libfabric.objects.endpoints.transmit import Posting
+from amoeba.libfabric.objects.operations.receiving import ReceiveOperations
+
+__all__ = ["Fid", "FidClass", "Fids"]
+
+T = TypeVar("T")
+
+_GRAVES = 1024
+"""Closed objects whose memory is kept, so that a program that uses one gets a status."""
+
+
+class FidClass(enum.IntEnum):
+    """``fclass`` of ``struct fid``."""
+
+    FABRIC = 1
+    DOMAIN = 2
+    EP = 3
+    SEP = 4
+    RX_CTX = 5
+    SRX_CTX = 6
+    TX_CTX = 7
+    STX_CTX = 8
+    PEP = 9
+    AV = 11
+    MR = 12
+    EQ = 13
+    CQ = 14
+    CNTR = 15
+    WAIT = 16
+    POLL = 17
+    CONNREQ = 18
+
+
+class Fid:
+    """One object."""
+
+    __slots__ = ("address", "api_version", "c", "context", "err_data", "fclass", "held", "more", "thing", "uses")
+
+    def __init__(self, c: Any, address: int, fclass: FidClass, thing: Any, context: int) -> None:
+        self.c = c
+        """Its ``struct amoeba_fid``."""
+        self.address = address
+        self.fclass = fclass
+        self.thing = thing
+        """Of the driver."""
+        self.context = context
+        """The application's pointer."""
+        self.held: list[Fid] = []
+        """Those that must not be closed before it: its parent, and what it is bound to."""
+        self.uses = 0
+        """How many hold it."""
+        self.api_version = 0
+        """Of libfabric, which the program was written for."""
+        self.err_data: Any = None
+        """What an error that was read points to, until the next is read."""
+        self.more: Any = None
+        """What else is known of an object of its class."""
+
+    def hold(self, *held: "Fid") -> None:
+        """None of these is closed before this."""
+        for fid in held:
+            fid.uses += 1
+        self.held += held
+
+
+class Fids:
+    """All objects of the process, by their addresses. Of what is no object FI_EBADF is raised."""
+
+    def __init__(self, ffi: Any, lib: Any) -> None:
+        self._ffi, self._lib = ffi, lib
+        self._fids: dict[int, Fid] = {}
+        self._by_thing: dict[int, Fid] = {}
+        """By ``id`` of what they stand for."""
+        self._graves: deque[Any] = deque()
+        self.posting: dict[int, Posting] = {}
+        """Of those, what operations are posted through."""
+        self.receiving: dict[int, ReceiveOperations] = {}
+        """Of those, what receives."""
+        self.triggering: set[int] = set()
+        """Of ``posting``, those whose operations wait for counters if no flags say otherwise."""
+
+    def add(self, fclass: FidClass, thing: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
+        """A new one. Raises FI_ENOMEM."""
+        c = self._lib.object_new(int(fclass), context)
+        if c == self._ffi.NULL:
+            raise fabric_error(Errno.FI_ENOMEM, "no memory is left for an object")
+        address = int(self._ffi.cast("uintptr_t", c))
+        fid = self._fids[address] = Fid(c, address, fclass, thing, context)
+        self._by_thing[id(thing)] = fid
+        if isinstance(thing, Posting):
+            self.posting[address] = thing
+            self.note_flags(fid)
+        if isinstance(thing, ReceiveOperations):
+            self.receiving[address] = thing
+        held = tuple(held)
+        if held:
+            fid.hold(*held)
+            fid.api_version = held[0].api_version
+        return fid
+
+    def note_flags(self, fid: Fid) -> None:
+        """The endpoint's ``op_flags`` may have changed."""
+        if fid.address in self.posting and fid.thing.op_flags & OpFlags.FI_TRIGGER:
+            self.triggering.add(fid.address)
+        else:
+            self.triggering.discard(fid.address)
+
+    def get(self, address: int, *classes: FidClass) -> Fid:
+        """The object of one of these classes, or of any if none is named."""
+        fid = self._fids.get(address)
+        if fid is None or (classes and fid.fclass not in classes):
+            expected = " or ".join(each.name for each in classes) or "object"
+            shown = f"{address:#x}, which is none" if fid is None else fid.fclass.name
+            raise fabric_error(Errno.FI_EBADF, f"expected a {expected}, got {shown}")
+        return fid
+
+    def thing(self, address: int, *classes: FidClass) -> Any:
+        """What the object stands for."""
+        return self.get(address, *classes).thing
+
+    def of(self, thing: object) -> Fid | None:
+        """The object that stands for this, if C has one."""
+        return self._by_thing.get(id(thing))
+
+    def remove(self, fid: Fid) -> None:
+        """Nobody finds it any more, and in a while its memory is freed."""
+        del self._fids[fid.address]
+        self._by_thing.pop(id(fid.thing), None)
+        self.posting.pop(fid.address, None)
+        self.receiving.pop(fid.address, None)
+        self.triggering.discard(fid.address)
+        for held in fid.held:
+            held.uses -= 1
+        fid.held.clear()
+        self._graves.append(fid.c)
+        if len(self._graves) > _GRAVES:
+            self._lib.object_free(self._graves.popleft())

@@ -1,0 +1,335 @@
+"""Atomics on 4 and 8 bytes (group COMM-AMO of ucp.h), and the blocking ones of ucp_compat.h.
+
+All are executed by the peer's NIC, one after the other with those of all other peers and endpoints that reach the
+same memory through it. Numbers are unsigned, and wrap.
+"""
+
+import enum
+from ctypes import addressof, c_char
+from typing import Any
+
+from numpy import ndarray
+
+from amoeba.core.buffers import DATATYPES, Buffer, view_of
+from amoeba.core.errors import FabricError
+from amoeba.openucx.ucp.atomic_operations import (
+    CSWAP,
+    FETCH_OPS,
+    OPS,
+    POST_OPS,
+    SWAP,
+    Place,
+    compare_and_swap,
+    fetch,
+    fetch_into,
+    update,
+    update_with_request,
+)
+from amoeba.openucx.ucp.calls.arguments import U32, U64, checked_target, outside_callbacks
+from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
+from amoeba.openucx.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t, ucp_feature
+from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.kinds import integer
+from amoeba.openucx.ucp.remote_key import RemoteKey
+from amoeba.openucx.ucp.request_params import DEFAULTS, MASKS, PLAIN_MASKS, ReadParam, old_param, read_param
+from amoeba.openucx.ucp.requests import Request
+from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error
+from amoeba.openucx.ucp.structures import ucp_request_param_t
+
+__all__ = [
+    "ucp_atomic_add32",
+    "ucp_atomic_add64",
+    "ucp_atomic_cswap32",
+    "ucp_atomic_cswap64",
+    "ucp_atomic_fadd32",
+    "ucp_atomic_fadd64",
+    "ucp_atomic_fetch_nb",
+    "ucp_atomic_op_nbx",
+    "ucp_atomic_post",
+    "ucp_atomic_swap32",
+    "ucp_atomic_swap64",
+]
+
+_FEATURES = {4: ucp_feature.UCP_FEATURE_AMO32, 8: ucp_feature.UCP_FEATURE_AMO64}
+_SIZES = {ucp_dt_make_contig(size): size for size in _FEATURES}
+_ADD = POST_OPS[ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_ADD]
+_OK = UcsStatus.UCS_OK
+_number = int.from_bytes
+_in_memory = c_char.from_buffer
+_BYTES = (bytes, bytearray)
+
+
+def ucp_atomic_post(
+    ep: Endpoint, opcode: ucp_atomic_post_op_t, value: int, op_size: int, remote_addr: int, rkey: RemoteKey
+) -> UcsStatus:
+    """Change a number of ``op_size`` bytes, by its lowest of ``value``; always UCS_OK: a flush says when it is."""
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is value.__class__ is int
+        and not (remote_addr | value) >> 64
+        and not remote_addr & op_size - 1
+        and opcode.__class__ is ucp_atomic_post_op_t
+        and (op := POST_OPS.get(opcode)) is not None
+    ):
+        if op_size == 4:
+            value &= 0xFFFF_FFFF
+        update(rkey.lane, op, value, op_size, remote_addr, rkey.key, False)
+        return _OK
+    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_post")
+    op = _op_of(opcode, POST_OPS, ucp_atomic_post_op_t)
+    update(key.lane, op, _truncated("value", value, place.size), place.size, place.address, place.key, False)
+    return _OK
+
+
+def ucp_atomic_fetch_nb(
+    ep: Endpoint,
+    opcode: ucp_atomic_fetch_op_t,
+    value: int,
+    result: Buffer,
+    op_size: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    cb: Any,
+) -> Request | None:
+    """Change a number, and write what it was before to ``result``, which has ``op_size`` bytes.
+
+    ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
+    are equal. ``cb``: called with the request and the status when ``result`` is written.
+    """
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is value.__class__ is int
+        and not (remote_addr | value) >> 64
+        and not remote_addr & op_size - 1
+        and cb is None
+        and opcode.__class__ is ucp_atomic_fetch_op_t
+        and (op := FETCH_OPS.get(opcode)) is not None
+        and op != CSWAP
+        and (reply := _plain_reply(result, op_size)) is not None
+    ):
+        if op_size == 4:
+            value &= 0xFFFF_FFFF
+        at = addressof(_in_memory(reply))
+        return fetch_into(rkey.lane, op, value, reply, at, op_size, remote_addr, rkey.key, False, None, None)
+    read = old_param(cb)
+    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
+    op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
+    value = _truncated("value", value, place.size)
+    reply = _bytes(result, place.size, True, "result")
+    if op == CSWAP:
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
+
+
+def ucp_atomic_op_nbx(
+    ep: Endpoint,
+    opcode: ucp_atomic_op_t,
+    buffer: Buffer,
+    count: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    param: ucp_request_param_t | None = None,
+) -> Request | None:
+    """Change a number by that in ``buffer``; with ``param.reply_buffer``, write there what it was before.
+
+    ``param.datatype`` must be ucp_dt_make_contig(4) or (8), and ``count`` 1. CSWAP makes the number what
+    ``reply_buffer`` holds if it is what ``buffer`` holds. SWAP and CSWAP need a reply buffer. Without one the call is
+    over at once, as ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks for a request.
+    """
+    if (
+        param is not None
+        and param.__class__ is ucp_request_param_t
+        and param.datatype.__class__ is int
+        and (size := _SIZES.get(param.datatype)) is not None
+        and rkey.__class__ is RemoteKey
+        and (rkey.amo64 if size == 8 else rkey.amo32) is ep
+        and ep.failure is None
+        and count.__class__ is remote_addr.__class__ is int
+        and count == 1
+        and not remote_addr >> 64
+        and not remote_addr & size - 1
+        and opcode.__class__ is ucp_atomic_op_t
+        and (op := OPS.get(opcode)) is not None
+        and op != CSWAP
+        and (
+            (
+                buffer.__class__ is ndarray
+                and buffer.size == 1
+                and buffer.nbytes == size
+                and buffer.dtype in DATATYPES
+            )
+            or (buffer.__class__ in _BYTES and len(buffer) == size)
+        )
+        and ((mask := param.op_attr_mask) is None or mask.__class__ in MASKS)
+        and (counted := PLAIN_MASKS.get(mask)) is not None
+        and param.request is param.flags is param.memory_type is None
+        and param.recv_info is None
+    ):
+        # one number, as most programs give it: the same as below, in few steps
+        many, replies, calls, knows = counted
+        call = param.cb if calls else None
+        if call is None or callable(call):
+            if not replies or param.reply_buffer is None:
+                if op != SWAP:
+                    update(rkey.lane, op, _number(buffer, "little"), size, remote_addr, rkey.key, many)
+                    return None
+            elif (reply := _plain_reply(param.reply_buffer, size)) is not None:
+                return fetch_into(
+                    rkey.lane, op, _number(buffer, "little"), reply, addressof(_in_memory(reply)), size, remote_addr,
+                    rkey.key, many, call, param.user_data if knows else None,
+                )  # fmt: skip
+    read = read_param(param)
+    size = _SIZES.get(read.datatype)
+    if size is None:
+        given = "none" if read.datatype == BYTES else f"{read.datatype:#x}"
+        raise invalid_param(f"param.datatype: expected ucp_dt_make_contig(4) or (8), got {given}")
+    key, place = _target(ep, size, remote_addr, rkey, "ucp_atomic_op_nbx")
+    op = _op_of(opcode, OPS, ucp_atomic_op_t)
+    if count.__class__ is not int or count != 1:
+        U64("count", count)
+    if count != 1:
+        raise invalid_param(f"count: an atomic has 1 element, got {count}")
+    value = _number(_bytes(buffer, size, False, "buffer"), "little")
+    if read.reply_buffer is None:
+        return _update(key, op, value, place, read)
+    reply = _bytes(read.reply_buffer, size, True, "param.reply_buffer")
+    if read.forced:
+        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
+    if op == CSWAP:
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
+
+
+def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) -> Request | None:
+    if op in (SWAP, CSWAP):
+        raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
+    if read.immediate:
+        update(key.lane, op, value, place.size, place.address, place.key, read.many)
+        return None
+    return handed_out(update_with_request(key.lane, op, value, place, read))
+
+
+def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Add to a number of 4 bytes. It is changed after a flush."""
+    _add(ep, U32("add", add), 4, remote_addr, rkey, "ucp_atomic_add32")
+
+
+def ucp_atomic_add64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Add to a number of 8 bytes. It is changed after a flush."""
+    _add(ep, U64("add", add), 8, remote_addr, rkey, "ucp_atomic_add64")
+
+
+def ucp_atomic_fadd32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Add to a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, _ADD, U32("add", add), None, 4, remote_addr, rkey, "ucp_atomic_fadd32")
+
+
+def ucp_atomic_fadd64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Add to a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, _ADD, U64("add", add), None, 8, remote_addr, rkey, "ucp_atomic_fadd64")
+
+
+def ucp_atomic_swap32(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, SWAP, U32("swap", swap), None, 4, remote_addr, rkey, "ucp_atomic_swap32")
+
+
+def ucp_atomic_swap64(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, SWAP, U64("swap", swap), None, 8, remote_addr, rkey, "ucp_atomic_swap64")
+
+
+def ucp_atomic_cswap32(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 4 bytes if it is ``compare``, and make progress until it is known what it was."""
+    return _fetched(ep, CSWAP, U32("swap", swap), U32("compare", compare), 4, remote_addr, rkey, "ucp_atomic_cswap32")
+
+
+def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 8 bytes if it is ``compare``, and make progress until it is known what it was."""
+    return _fetched(ep, CSWAP, U64("swap", swap), U64("compare", compare), 8, remote_addr, rkey, "ucp_atomic_cswap64")
+
+
+def _add(ep: Any, value: int, size: int, remote_addr: Any, rkey: Any, what: str) -> None:
+    key, place = _target(ep, size, remote_addr, rkey, what)
+    update(key.lane, _ADD, value, size, place.address, place.key, False)
+
+
+def _fetched(
+    ep: Any, op: int, value: int, compare: int | None, size: int, remote_addr: Any, rkey: Any, what: str
+) -> int:
+    key, place = _target(ep, size, remote_addr, rkey, what)
+    outside_callbacks(ep)
+    reply = memoryview(bytearray(size))
+    if compare is None:
+        until_over(fetch(key.lane, op, value, reply, place, DEFAULTS))
+    else:
+        until_over(compare_and_swap(key.lane, compare, value, reply, place, DEFAULTS))
+    return _number(reply, "little")
+
+
+def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tuple[RemoteKey, Place]:
+    """The key and the number that an atomic is about."""
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+        and not remote_addr & op_size - 1
+    ):
+        return rkey, Place(remote_addr, rkey.key, op_size)
+    size = integer("op_size", op_size)
+    feature = _FEATURES.get(size)
+    if feature is None:
+        raise invalid_param(f"op_size: expected 4 or 8 bytes, got {size}")
+    key, address = checked_target(ep, remote_addr, rkey, feature, f"{what} on {size} bytes")
+    if address % size:
+        raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
+    return key, Place(address, key.key, size)
+
+
+def _plain_reply(buffer: Any, size: int) -> memoryview | None:
+    """A view of a number's place that can be written: of an array of one, or of bytes; None: it has to be checked."""
+    if buffer.__class__ is memoryview:
+        plain = buffer.shape == (size,) and buffer.nbytes == size and buffer.c_contiguous and not buffer.readonly
+        return buffer if plain else None
+    if buffer.__class__ is ndarray:
+        if buffer.size != 1 or buffer.nbytes != size or buffer.dtype not in DATATYPES:
+            return None
+    elif buffer.__class__ is not bytearray or len(buffer) != size:
+        return None
+    view = memoryview(buffer)
+    return None if view.readonly else view
+
+
+def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
+    """The first ``size`` bytes of a buffer; of one that has no more, in whatever format it is."""
+    try:
+        view = view_of(buffer, writable=writable, name=name)
+        if view.nbytes == size:
+            return view
+    except FabricError:
+        pass  # which says it in its own words
+    return bytes_of(buffer, size, writable=writable, name=name)
+
+
+def _op_of(opcode: Any, table: dict[int, int], kind: type[enum.IntEnum]) -> int:
+    op: int | None = table.get(opcode) if opcode.__class__ is kind else None
+    if op is None:
+        op = table.get(number := integer("opcode", opcode))
+    if op is None:
+        raise invalid_param(f"opcode: expected a {kind.__name__}, got {number}")
+    return op
+
+
+def _truncated(name: str, value: Any, size: int) -> int:
+    """A 64-bit number as its lowest bytes."""
+    return int(U64(name, value)) & (1 << 8 * size) - 1

@@ -1,0 +1,132 @@
+"""Mapped memory and remote keys (group MEM of ucp.h)."""
+
+import sys
+from typing import Any, TextIO
+
+from amoeba.core.buffers import address_of, view_of
+from amoeba.openucx.ucp.calls.arguments import U64, checked_endpoint, checked_key
+from amoeba.openucx.ucp.calls.contexts import checked_context
+from amoeba.openucx.ucp.constants import ucp_mem_map_flags, ucs_memory_type_t
+from amoeba.openucx.ucp.context import Context
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.kinds import text
+from amoeba.openucx.ucp.memory import Memory, mapping, memory_size
+from amoeba.openucx.ucp.remote_key import RemoteKey, checked_key_buffer
+from amoeba.openucx.ucp.status import invalid_param, wrong_type
+from amoeba.openucx.ucp.structures import ucp_mem_advise_params_t, ucp_mem_attr_t, ucp_mem_map_params_t
+
+__all__ = [
+    "ucp_ep_rkey_unpack",
+    "ucp_mem_advise",
+    "ucp_mem_map",
+    "ucp_mem_print_info",
+    "ucp_mem_query",
+    "ucp_mem_unmap",
+    "ucp_rkey_buffer_release",
+    "ucp_rkey_destroy",
+    "ucp_rkey_pack",
+    "ucp_rkey_ptr",
+]
+
+
+def checked_memory(context: Any, memh: Any) -> Memory:
+    """The memory, if it is mapped, and in this context. Raises INVALID_PARAM."""
+    memory = _mapped(memh)
+    if memory.context is not checked_context(context):
+        raise invalid_param(f"memh: {memory!r} is mapped in another context")
+    return memory
+
+
+def _mapped(memh: Any) -> Memory:
+    if not isinstance(memh, Memory):
+        raise wrong_type("memh", "mapped memory, as ucp_mem_map() returns it", memh)
+    memh._check_open()
+    return memh
+
+
+def ucp_mem_map(context: Context, params: ucp_mem_map_params_t) -> Memory:
+    """Register memory, or allocate some; ``view`` of the result has its bytes.
+
+    ========================  ========  =====  ===============================================
+    address                   ALLOCATE  FIXED  result
+    ========================  ========  =====  ===============================================
+    None                      no        any    INVALID_PARAM
+    None                      yes       no     allocated, in whole pages
+    None                      yes       yes    INVALID_PARAM
+    a buffer, or an address   no        no     registered: its first ``length`` bytes, exactly
+    a buffer, or an address   no        yes    INVALID_PARAM
+    a buffer, or an address   yes       no     allocated, there if there is room
+    a buffer, or an address   yes       yes    allocated there; INVALID_PARAM if that is no
+                                               page, NO_MEMORY if it is used
+    ========================  ========  =====  ===============================================
+
+    With a length of 0 there is nothing to reach, and nothing else matters; without a length it is INVALID_PARAM.
+    NONBLOCK changes nothing: pages are touched when they are used. ``prot`` without REMOTE_READ or REMOTE_WRITE
+    keeps peers from it; a read-only buffer is INVALID_PARAM with LOCAL_WRITE or REMOTE_WRITE, as all rights have.
+    NO_RESOURCE: the NIC has no room for another key.
+    """
+    checked_context(context)
+    return mapping(context, ucp_mem_map_params_t.taken(params))
+
+
+def ucp_mem_unmap(context: Context, memh: Memory) -> None:
+    """Take memory back: what peers do to it from now on is refused, also what is under way. A mapping that has been
+    allocated stays for as long as somebody has a view of it."""
+    checked_memory(context, memh).close()
+
+
+def ucp_mem_query(memh: Memory, attr: ucp_mem_attr_t) -> ucp_mem_attr_t:
+    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    attr = ucp_mem_attr_t.expected(attr)
+    memory = _mapped(memh)
+    return attr.fill(address=memory.address, length=memory.length, mem_type=ucs_memory_type_t.UCS_MEMORY_TYPE_HOST)
+
+
+def ucp_mem_print_info(mem_size: str, context: Context, stream: TextIO | None = None) -> None:
+    """Allocate so much memory ("64", "4K", "1MB"), print what it is, and give it back."""
+    length = memory_size(text("mem_size", mem_size))
+    params = ucp_mem_map_params_t(length=length, flags=ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE)
+    with mapping(checked_context(context), params) as memory:
+        print(memory.describe(), file=sys.stdout if stream is None else stream)
+
+
+def ucp_mem_advise(context: Context, memh: Memory, params: ucp_mem_advise_params_t) -> None:
+    """Say how a part of mapped memory will be used, which changes nothing: the NIC reaches any page as it is."""
+    memory = checked_memory(context, memh)
+    taken = ucp_mem_advise_params_t.taken(params)
+    if taken.address is None or taken.length is None or taken.advice is None:
+        raise invalid_param("params: expected address, length and advice, got not all of them")
+    given = taken.address
+    start = given if isinstance(given, int) else address_of(view_of(given))
+    if not memory.contains(start, taken.length):
+        raise invalid_param(f"params: {taken.length} bytes at {start:#x} are not all in {memory!r}")
+
+
+def ucp_rkey_pack(context: Context, memh: Memory) -> tuple[bytes, int]:
+    """(the key of mapped memory, packed, its length): what peers need beside the address."""
+    packed = checked_memory(context, memh).pack()
+    return packed, len(packed)
+
+
+def ucp_rkey_buffer_release(rkey_buffer: bytes) -> None:
+    """Nothing but checks: Python frees it."""
+    checked_key_buffer(rkey_buffer)
+
+
+def ucp_ep_rkey_unpack(ep: Endpoint, rkey_buffer: bytes) -> RemoteKey:
+    """A peer's key, for operations on this endpoint alone."""
+    return RemoteKey.unpacked(checked_endpoint(ep), rkey_buffer)
+
+
+def ucp_rkey_ptr(rkey: RemoteKey, raddr: int) -> memoryview:
+    """A peer's memory from ``raddr`` to its end, if it is memory of this process.
+
+    Read-only if peers may not write it. Raises UNREACHABLE if it is another process's, unmapped, or not to be read by
+    peers, INVALID_ADDR for an address outside it.
+    """
+    return checked_key(rkey).view(U64("raddr", raddr))
+
+
+def ucp_rkey_destroy(rkey: RemoteKey) -> None:
+    """Forget a key. What is under way with it goes on."""
+    checked_key(rkey).close()

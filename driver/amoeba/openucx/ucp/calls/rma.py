@@ -1,0 +1,228 @@
+"""Put and get (group COMM-RMA of ucp.h), and the blocking ones of ucp_compat.h.
+
+A put of up to 64 bytes is copied, and over for the caller at once; every other operation is over when the peer's
+memory has been changed, or its contents are here.
+"""
+
+from collections.abc import Callable
+from ctypes import addressof, c_char
+from typing import Any
+
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from numpy import ndarray
+
+from amoeba.core.buffers import DATATYPES, Buffer
+from amoeba.openucx.ucp.calls.arguments import U64, checked_target, outside_callbacks
+from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
+from amoeba.openucx.ucp.constants import ucp_dt_type, ucp_feature
+from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, destination, source
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.memory_operations import get, post, put
+from amoeba.openucx.ucp.remote_key import RemoteKey
+from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
+from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.status import UcsStatus, ucs_error
+from amoeba.openucx.ucp.structures import ucp_request_param_t
+from amoeba.transport.posting import INLINE_SIZE
+from amoeba.transport.requests import Kind
+from amoeba.transport.rings import INJECT_SIZE
+
+__all__ = [
+    "ucp_get",
+    "ucp_get_nb",
+    "ucp_get_nbi",
+    "ucp_get_nbx",
+    "ucp_put",
+    "ucp_put_nb",
+    "ucp_put_nbi",
+    "ucp_put_nbx",
+]
+
+_RMA = ucp_feature.UCP_FEATURE_RMA
+_CLASS = int(ucp_dt_type.UCP_DATATYPE_CLASS_MASK)
+_GENERIC = int(ucp_dt_type.UCP_DATATYPE_GENERIC)
+_WRITE = int(DescriptorOpcode.WRITE)
+_INLINE = int(DescriptorFlags.INLINE)
+_WRITES = int(Kind.WRITE)
+_OK = UcsStatus.UCS_OK
+_IN_PROGRESS = UcsStatus.UCS_INPROGRESS
+_number = int.from_bytes
+_in_memory = c_char.from_buffer
+_view: Callable[[Any], memoryview] = memoryview
+_READ = int(DescriptorOpcode.READ)
+_READS = int(Kind.READ)
+_MOST_BYTES = 1 << 12
+"""Of a get that goes a straight path; the time of longer ones is not that of the call."""
+
+
+def ucp_put_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
+    """Write ``length`` bytes; UCS_OK if ``buffer`` may be changed now, UCS_INPROGRESS if only after a flush."""
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and buffer.__class__ is bytes
+        and length.__class__ is int
+        and 0 < length <= INLINE_SIZE
+        and length == len(buffer)
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+    ):
+        # one number, to a peer that is known: most puts of a program that counts in cycles
+        lane = rkey.lane
+        post(
+            lane, Quiet(lane, _WRITES, length), False, _WRITE, _INLINE, 0, 0, length, remote_addr, rkey.key,
+            _number(buffer, "little"), 0, 0,
+        )  # fmt: skip
+        return _OK
+    key, address = _target(ep, remote_addr, rkey, "ucp_put_nbi")
+    view = bytes_of(buffer, U64("length", length))
+    put(key.lane, (view,), address, key.key, DEFAULTS, quiet=True)
+    return _OK if view.nbytes <= INJECT_SIZE else _IN_PROGRESS
+
+
+def ucp_put_nb(
+    ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey, cb: Any
+) -> Request | None:
+    """Write ``length`` bytes. ``cb``: called with the request and the status when ``buffer`` may be changed, if that
+    is not so at once."""
+    return handed_out(_put(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_put_nb"))
+
+
+def ucp_put_nbx(
+    ep: Endpoint,
+    buffer: Any,
+    count: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    param: ucp_request_param_t | None = None,
+) -> Request | None:
+    """Write ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
+    read = read_param(param)
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and buffer.__class__ is bytes
+        and count.__class__ is int
+        and 0 < count <= INLINE_SIZE
+        and count == len(buffer)
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+        and read.immediate
+        and read.datatype == BYTES
+    ):
+        lane = rkey.lane
+        post(
+            lane, Quiet(lane, _WRITES, count), read.many, _WRITE, _INLINE, 0, 0, count, remote_addr, rkey.key,
+            _number(buffer, "little"), 0, 0,
+        )  # fmt: skip
+        return None
+    return handed_out(_put(ep, buffer, count, remote_addr, rkey, read, "ucp_put_nbx"))
+
+
+def ucp_get_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
+    """Read ``length`` bytes, which are in ``buffer`` after a flush: UCS_INPROGRESS, or UCS_OK of no bytes."""
+    key, address = _target(ep, remote_addr, rkey, "ucp_get_nbi")
+    view = bytes_of(buffer, U64("length", length), writable=True)
+    get(key.lane, (view,), address, key.key, DEFAULTS, quiet=True)
+    return _IN_PROGRESS if view.nbytes else _OK
+
+
+def ucp_get_nb(
+    ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey, cb: Any
+) -> Request | None:
+    """Read ``length`` bytes. ``cb``: called with the request and the status when they are in ``buffer``."""
+    return handed_out(_get(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_get_nb"))
+
+
+def ucp_get_nbx(
+    ep: Endpoint,
+    buffer: Any,
+    count: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    param: ucp_request_param_t | None = None,
+) -> Request | None:
+    """Read ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
+    read = read_param(param)
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and count.__class__ is remote_addr.__class__ is int
+        and 0 < count <= _MOST_BYTES
+        and not remote_addr >> 64
+        and (
+            (
+                buffer.__class__ is ndarray
+                and buffer.nbytes == count
+                and buffer.dtype in DATATYPES
+                and buffer.flags.c_contiguous
+            )
+            or (buffer.__class__ is bytearray and len(buffer) == count)
+        )
+        and read.datatype == BYTES
+        and read.request is None
+        and not read.forced
+        and not (view := _view(buffer)).readonly
+    ):
+        # all of an array, or of bytes: the same as below, in few steps
+        lane = rkey.lane
+        at = addressof(_in_memory(view))
+        worker = lane.worker
+        request = Request(
+            worker, lane, _READS, count, view, ((at, count, True),), read.callback, read.user_data
+        )
+        post(lane, request, read.many, _READ, 0, 0, 0, count, remote_addr, rkey.key, 0, at, 0)
+        return request if worker.request_pool is None else request.answer(immediate=False)
+    return handed_out(_get(ep, buffer, count, remote_addr, rkey, read, "ucp_get_nbx"))
+
+
+def ucp_put(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Write ``length`` bytes, and make progress until ``buffer`` may be changed. Not inside a callback."""
+    outside_callbacks(ep)
+    until_over(_put(ep, buffer, length, remote_addr, rkey, DEFAULTS, "ucp_put"))
+
+
+def ucp_get(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Read ``length`` bytes, and make progress until they are in ``buffer``. Not inside a callback."""
+    outside_callbacks(ep)
+    until_over(_get(ep, buffer, length, remote_addr, rkey, DEFAULTS, "ucp_get"))
+
+
+def _target(ep: Any, remote_addr: Any, rkey: Any, what: str) -> tuple[RemoteKey, int]:
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+    ):
+        return rkey, remote_addr
+    return checked_target(ep, remote_addr, rkey, _RMA, what)
+
+
+def _put(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: ReadParam, what: str) -> Request | None:
+    key, address = _target(ep, remote_addr, rkey, what)
+    if read.datatype == BYTES:
+        return put(key.lane, (bytes_of(buffer, U64("count", count)),), address, key.key, read)
+    _check_datatype(read.datatype, what)
+    return put(key.lane, source(buffer, count, read.datatype).views, address, key.key, read)
+
+
+def _get(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: ReadParam, what: str) -> Request | None:
+    key, address = _target(ep, remote_addr, rkey, what)
+    if read.datatype == BYTES:
+        view = bytes_of(buffer, U64("count", count), writable=True)
+        return get(key.lane, (view,), address, key.key, read)
+    _check_datatype(read.datatype, what)
+    return get(key.lane, destination(buffer, count, read.datatype).views, address, key.key, read)
+
+
+def _check_datatype(datatype: int, what: str) -> None:
+    """Raise UNSUPPORTED for a generic datatype: its memory cannot be read or written in place."""
+    if datatype & _CLASS == _GENERIC:
+        raise ucs_error(
+            UcsStatus.UCS_ERR_UNSUPPORTED, f"{what} takes contiguous datatypes and IOV, got {datatype:#x}"
+        )

@@ -1,0 +1,57 @@
+"""Sleeping until there is something to do (group WAKEUP of ucp.h)."""
+
+from typing import Any
+
+from amoeba.core.buffers import view_of
+from amoeba.core.errors import FabricError
+from amoeba.openucx.ucp.calls.workers import checked_worker
+from amoeba.openucx.ucp.constants import ucp_feature
+from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error, ucs_error_of
+from amoeba.openucx.ucp.wakeup import Wakeup
+from amoeba.openucx.ucp.worker import Worker
+
+__all__ = ["ucp_worker_arm", "ucp_worker_get_efd", "ucp_worker_signal", "ucp_worker_wait", "ucp_worker_wait_mem"]
+
+_MOST_WATCHED = 4096
+
+
+def _wakeup(worker: Worker, call: str) -> Wakeup:
+    checked_worker(worker).context.need(ucp_feature.UCP_FEATURE_WAKEUP, call)
+    assert worker.wakeup is not None
+    return worker.wakeup
+
+
+def ucp_worker_get_efd(worker: Worker) -> int:
+    """A descriptor that becomes readable when there is something to do, after ``ucp_worker_arm``. It is the worker's.
+
+    Raises INVALID_PARAM without UCP_FEATURE_WAKEUP, UNSUPPORTED if the worker was made with an ``event_fd``.
+    """
+    return _wakeup(worker, "ucp_worker_get_efd").descriptor
+
+
+def ucp_worker_arm(worker: Worker) -> None:
+    """Ask to be woken by the next event. Raises BUSY if there is one already: make progress first, then ask again."""
+    if not _wakeup(worker, "ucp_worker_arm").arm():
+        raise ucs_error(UcsStatus.UCS_ERR_BUSY, "there is something to do: make progress until there is not")
+
+
+def ucp_worker_wait(worker: Worker) -> None:
+    """Sleep until there is something to do; makes no progress itself."""
+    _wakeup(worker, "ucp_worker_wait").wait()
+
+
+def ucp_worker_wait_mem(worker: Worker, address: Any) -> None:
+    """Sleep until memory changes, or there is something to do. ``address``: a buffer of up to 4096 bytes."""
+    wakeup = _wakeup(worker, "ucp_worker_wait_mem")
+    try:
+        view = view_of(address, name="address")
+    except FabricError as error:
+        raise ucs_error_of(error) from error
+    if not 0 < view.nbytes <= _MOST_WATCHED:
+        raise invalid_param(f"address: expected a buffer of 1 to {_MOST_WATCHED} bytes, got {view.nbytes}")
+    wakeup.wait_for_change(view.cast("B"))
+
+
+def ucp_worker_signal(worker: Worker) -> None:
+    """Wake whoever sleeps for this worker. Safe in any thread; several count as one."""
+    _wakeup(worker, "ucp_worker_signal").signal()

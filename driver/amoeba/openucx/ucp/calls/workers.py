@@ -1,0 +1,90 @@
+"""Workers (group WORKER of ucp.h)."""
+
+import sys
+from typing import TextIO
+
+from amoeba.openucx.ucp.addresses import WorkerAddress
+from amoeba.openucx.ucp.context import Context
+from amoeba.openucx.ucp.status import wrong_type
+from amoeba.openucx.ucp.structures import ucp_worker_address_attr_t, ucp_worker_attr_t, ucp_worker_params_t
+from amoeba.openucx.ucp.worker import Worker
+
+__all__ = [
+    "ucp_worker_address_query",
+    "ucp_worker_create",
+    "ucp_worker_destroy",
+    "ucp_worker_get_address",
+    "ucp_worker_print_info",
+    "ucp_worker_progress",
+    "ucp_worker_query",
+    "ucp_worker_release_address",
+]
+
+DEBUG_STRING = 256
+"""Most characters of what ucp_request_query says of a request."""
+
+
+def checked_worker(worker: Worker) -> Worker:
+    """The worker, if it is one and open. Raises INVALID_PARAM."""
+    if not isinstance(worker, Worker):
+        raise wrong_type("worker", "a worker, as ucp_worker_create() returns it", worker)
+    worker._check_open()
+    return worker
+
+
+def ucp_worker_create(context: Context, params: ucp_worker_params_t) -> Worker:
+    """Make a worker. Raises NO_RESOURCE if the NIC has no context left, of which a worker takes one, or two where the
+    features have streams or active messages."""
+    if not isinstance(context, Context):
+        raise wrong_type("context", "a context, as ucp_init() returns it", context)
+    context._check_open()
+    return Worker(context, ucp_worker_params_t.taken(params))
+
+
+def ucp_worker_destroy(worker: Worker) -> None:
+    """Close a worker and its endpoints; what is under way ends with CANCELED, posted receives, too."""
+    checked_worker(worker).close()
+
+
+def ucp_worker_progress(worker: Worker) -> int:
+    """Go on with everything that can go on; 0 if nothing did. Not to be called from callbacks: INVALID_PARAM."""
+    if worker.__class__ is not Worker:
+        checked_worker(worker)
+    return worker.progress()
+
+
+def ucp_worker_get_address(worker: Worker) -> tuple[bytes, int]:
+    """(address, its length): what peers make endpoints to this worker with."""
+    address = checked_worker(worker).pack_address()
+    return address, len(address)
+
+
+def ucp_worker_release_address(worker: Worker, address: bytes) -> None:
+    """Nothing but checks: Python frees it."""
+    checked_worker(worker)
+    WorkerAddress.unpack(address)
+
+
+def ucp_worker_address_query(address: bytes, attr: ucp_worker_address_attr_t) -> ucp_worker_address_attr_t:
+    """Fill ``attr`` with what an address says; returns it."""
+    attr = ucp_worker_address_attr_t.expected(attr)
+    return attr.fill(worker_uid=WorkerAddress.unpack(address).uid)
+
+
+def ucp_worker_query(worker: Worker, attr: ucp_worker_attr_t) -> ucp_worker_attr_t:
+    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    attr = ucp_worker_attr_t.expected(attr)
+    address = checked_worker(worker).pack_address()
+    return attr.fill(
+        thread_mode=worker.thread_mode,
+        address=address,
+        address_length=len(address),
+        max_am_header=worker.active_messages.most_header,
+        name=worker.name,
+        max_debug_string=DEBUG_STRING,
+    )
+
+
+def ucp_worker_print_info(worker: Worker, stream: TextIO | None = None) -> None:
+    """Print what the worker is and has."""
+    print(checked_worker(worker).describe(), file=sys.stdout if stream is None else stream)

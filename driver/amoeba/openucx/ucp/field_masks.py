@@ -1,0 +1,142 @@
+"""What UCP's structures have in common: a mask that says which of their fields count.
+
+In C a program sets fields and their bits in ``field_mask``; what has no bit is not looked at. Here a field that is
+not None counts. A mask can be given all the same, and then it alone says what counts: a masked field that is None is
+NULL where NULL is something, and UCS_ERR_INVALID_PARAM where a number is meant. Bits that no field has are ignored.
+
+:class:`Parameters` go into a call: :meth:`Parameters.taken` checks them before anything else is done.
+:class:`Attributes` come out of it: the call fills those that the mask asks for; without a mask, all of them.
+"""
+
+import enum
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+from amoeba.openucx.ucp.kinds import Kind, refuse_other, unsigned
+from amoeba.openucx.ucp.status import wrong_type
+
+__all__ = ["Attributes", "Counted", "Masked", "Parameters"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """In the annotation of a field: the bit with which it counts, and what it may hold.
+
+    No two are equal, though their numbers may be: ``Annotated`` would take one for the other.
+    """
+
+    bit: enum.IntFlag
+    kind: Kind
+
+
+class _Field(NamedTuple):
+    name: str
+    bit: int
+    kind: Kind
+
+
+class Masked:
+    """A structure of which only some fields count."""
+
+    MASK: ClassVar[str] = "field_mask"
+    """The field that holds the mask."""
+    MASK_BITS: ClassVar[int] = 64
+    _counted: ClassVar[tuple[_Field, ...]] = ()
+    _all_bits: ClassVar[int] = 0
+    _enumeration: ClassVar[type[enum.IntFlag]] = enum.IntFlag
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        notes = [
+            (name, note)
+            for name, annotation in inspect.get_annotations(cls).items()
+            for note in getattr(annotation, "__metadata__", ())
+            if isinstance(note, Counted)
+        ]
+        cls._counted = tuple(_Field(name, int(note.bit), note.kind) for name, note in notes)
+        if notes:
+            cls._enumeration = type(notes[0][1].bit)
+        cls._all_bits = sum({each.bit for each in cls._counted})
+
+    @classmethod
+    def fields_by_bit(cls) -> dict[str, int]:
+        """The bit of every field that has one, in C's order."""
+        return {each.name: each.bit for each in cls._counted}
+
+    def given_mask(self) -> int | None:
+        """The mask that was given, without bits that no field has; None if the fields say it.
+
+        Raises UCS_ERR_INVALID_PARAM for what is no mask.
+        """
+        given = getattr(self, self.MASK)
+        if given is None:
+            return None
+        return self._mask_number(given) & self._all_bits
+
+    def _mask_number(self, given: Any) -> int:
+        name = f"{type(self).__name__}.{self.MASK}"
+        refuse_other(name, given, self._enumeration)
+        return int(unsigned(self.MASK_BITS)(name, given))
+
+    def set_mask(self) -> int:
+        """The bits of fields that are not None."""
+        mask = 0
+        for each in self._counted:
+            if getattr(self, each.name) is not None:
+                mask |= each.bit
+        return mask
+
+
+class Parameters(Masked):
+    """What a call is given."""
+
+    @property
+    def mask(self) -> int:
+        """The bits of the fields that count."""
+        given = self.given_mask()
+        return self.set_mask() if given is None else given
+
+    @classmethod
+    def taken(cls, given: Any, name: str = "params") -> Self:
+        """A copy of a structure with what counts, checked: what does not is None, and the mask is set.
+
+        Raises UCS_ERR_INVALID_PARAM, naming the field, for one that holds what it cannot, and for another structure.
+        """
+        if not isinstance(given, cls):
+            raise wrong_type(name, f"a {cls.__name__}", given)
+        mask = given.mask
+        values: dict[str, Any] = {cls.MASK: mask}
+        for each in cls._counted:
+            if mask & each.bit:
+                values[each.name] = each.kind(f"{name}.{each.name}", getattr(given, each.name))
+        return cls(**values)
+
+
+class Attributes(Masked):
+    """What a call fills."""
+
+    @property
+    def mask(self) -> int:
+        """The bits of the fields that are asked for."""
+        given = self.given_mask()
+        return self._all_bits if given is None else given
+
+    def asks(self, name: str) -> bool:
+        """Whether a field is asked for."""
+        return bool(self.mask & self.fields_by_bit()[name])
+
+    def fill(self, **values: Any) -> Self:
+        """Set those of these fields that are asked for; returns the structure itself."""
+        for name, value in values.items():
+            if self.asks(name):
+                setattr(self, name, value)
+        return self
+
+    @classmethod
+    def expected(cls, given: Any, name: str = "attr") -> Self:
+        """The structure, if it is one of these with a mask that can be meant. Raises UCS_ERR_INVALID_PARAM."""
+        if not isinstance(given, cls):
+            raise wrong_type(name, f"a {cls.__name__}", given)
+        given.given_mask()
+        return given

@@ -1,0 +1,220 @@
+"""What the fields of structures, and arguments, may hold: one check per kind of C's types.
+
+A :data:`Kind` takes what an argument is called and what was given, and returns it as the driver uses it: numbers as
+members of their enumeration, everything else as it is. It raises UCS_ERR_INVALID_PARAM for what cannot be meant. None
+is C's NULL: pointers may be None, numbers may not. Bits of flags that this release does not know are left out, as
+newer programs set them.
+"""
+
+import enum
+import operator
+from collections.abc import Callable, Set
+from typing import Any, TypeAlias, TypeVar
+
+from amoeba.core.buffers import view_of
+from amoeba.core.errors import FabricError
+from amoeba.openucx.ucp.status import invalid_param, wrong_type
+
+__all__ = [
+    "SIZE",
+    "Kind",
+    "anything",
+    "bits_of",
+    "callback",
+    "cpu_set",
+    "instance_of",
+    "integer",
+    "known_bits",
+    "memory_address",
+    "one_of",
+    "optional",
+    "packed_address",
+    "real",
+    "refuse_other",
+    "signed",
+    "socket_address",
+    "text",
+    "unsigned",
+]
+
+Kind: TypeAlias = Callable[[str, Any], Any]
+"""``(name, given)``, returning what is used."""
+_Member = TypeVar("_Member", bound=enum.IntEnum)
+_IPV4_FIELDS = 2
+_IPV6_FIELDS = 4
+_PORTS = 1 << 16
+
+
+def integer(name: str, given: Any) -> int:
+    """Any whole number, also one of NumPy's; not a float, nor text."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise wrong_type(name, "an integer", given) from None
+
+
+def unsigned(bits: int) -> Kind:
+    """C's unsigned integers."""
+    end = 1 << bits
+
+    def check(name: str, given: Any) -> int:
+        number = given if type(given) is int else integer(name, given)
+        if not 0 <= number < end:
+            raise invalid_param(f"{name}: expected 0 to 2^{bits} - 1, got {_number(number)}")
+        return number
+
+    return check
+
+
+def signed(bits: int) -> Kind:
+    """C's signed integers."""
+    end = 1 << bits - 1
+
+    def check(name: str, given: Any) -> int:
+        number = integer(name, given)
+        if not -end <= number < end:
+            raise invalid_param(f"{name}: expected -2^{bits - 1} to 2^{bits - 1} - 1, got {_number(number)}")
+        return number
+
+    return check
+
+
+def _number(number: int) -> str:
+    """A number in an error: one of many digits is not printed, which Python may refuse to do."""
+    return str(number) if number.bit_length() <= 128 else f"an integer of {number.bit_length()} bits"
+
+
+SIZE = unsigned(64)
+"""``size_t``, in bytes unless something else is counted."""
+
+
+def refuse_other(name: str, given: Any, expected: type[enum.Enum]) -> None:
+    """Raise UCS_ERR_INVALID_PARAM for a member of another enumeration, which as a number means something else."""
+    if isinstance(given, enum.Enum) and not isinstance(given, expected):
+        raise invalid_param(f"{name}: expected a {expected.__name__}, got {type(given).__name__}.{given.name}")
+
+
+def known_bits(flags: type[enum.IntFlag]) -> int:
+    """All bits that have a name. The complement of no flags may have others."""
+    known = 0
+    for each in flags:
+        known |= each
+    return int(known)
+
+
+def bits_of(flags: type[enum.IntFlag], bits: int) -> Kind:
+    """Flags in an unsigned integer of ``bits``, without those that are not known."""
+    known = known_bits(flags)
+    number = unsigned(bits)
+
+    def check(name: str, given: Any) -> enum.IntFlag:
+        refuse_other(name, given, flags)
+        return flags(number(name, given) & known)
+
+    return check
+
+
+def one_of(members: type[_Member], end: _Member | None = None) -> Kind:
+    """A member of an enumeration; ``end`` is C's marker of its end, which is none."""
+    valid = {int(member): member for member in members if end is None or member < end}
+
+    def check(name: str, given: Any) -> _Member:
+        refuse_other(name, given, members)
+        member = valid.get(given if type(given) is int else integer(name, given))
+        if member is None:
+            names = ", ".join(f"{each.name} ({number})" for number, each in valid.items())
+            raise invalid_param(f"{name}: expected one of {names}, got {_number(int(given))}")
+        return member
+
+    return check
+
+
+def instance_of(kind: type) -> Kind:
+    """An object of the driver: a handle, or a structure inside a structure."""
+
+    def check(name: str, given: Any) -> Any:
+        if not isinstance(given, kind):
+            raise wrong_type(name, f"a {kind.__name__}", given)
+        return given
+
+    return check
+
+
+def optional(kind: Kind) -> Kind:
+    """The same, or None: a pointer that may be NULL."""
+
+    def check(name: str, given: Any) -> Any:
+        return None if given is None else kind(name, given)
+
+    return check
+
+
+def anything(name: str, given: Any) -> Any:
+    """``void *`` of the application: never looked at."""
+    return given
+
+
+def callback(name: str, given: Any) -> Any:
+    """A function, or None."""
+    if given is not None and not callable(given):
+        raise wrong_type(name, "a function or None", given)
+    return given
+
+
+def text(name: str, given: Any) -> str:
+    """``const char *``: a string without the character that ends C's."""
+    if not isinstance(given, str):
+        raise wrong_type(name, "a str", given)
+    if "\0" in given:
+        raise invalid_param(f"{name}: expected text without zero characters, got {given[:60]!r}")
+    return given
+
+
+def real(name: str, given: Any) -> float:
+    """``double``."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise wrong_type(name, "a number", given)
+    return float(given)
+
+
+def memory_address(name: str, given: Any) -> Any:
+    """``void *`` to memory: a buffer, an address in this process, or None."""
+    if given is None:
+        return None
+    if isinstance(given, int):
+        return SIZE(name, given)
+    try:
+        view_of(given, name=name)
+    except FabricError as error:
+        raise invalid_param(str(error.strerror)) from error
+    return given
+
+
+def packed_address(name: str, given: Any) -> bytes:
+    """A worker's address: any buffer of bytes."""
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        raise wrong_type(name, "the bytes of a worker's address", given) from None
+
+
+def socket_address(name: str, given: Any) -> tuple[Any, ...]:
+    """An address as :mod:`socket` has it: (host, port), with IPv6 also flow and scope."""
+    form = "(host, port), as socket has it"
+    if not isinstance(given, tuple | list) or len(given) not in (_IPV4_FIELDS, _IPV4_FIELDS + 1, _IPV6_FIELDS):
+        raise wrong_type(name, form, given)
+    if not isinstance(given[0], str) or any(
+        isinstance(each, bool) or not isinstance(each, int) for each in given[1:]
+    ):
+        raise wrong_type(name, form, given)
+    if not 0 <= given[1] < _PORTS:
+        raise invalid_param(f"{name}: expected a port from 0 to {_PORTS - 1}, got {_number(given[1])}")
+    return tuple(given)
+
+
+def cpu_set(name: str, given: Any) -> frozenset[int]:
+    """Numbers of processors."""
+    if not isinstance(given, Set | list | tuple):
+        raise wrong_type(name, "a set of processors", given)
+    number = unsigned(32)
+    return frozenset(number(name, each) for each in given)

@@ -1,0 +1,97 @@
+"""Sending messages of streams and active messages: what is common to both.
+
+What fits into a packet can be copied: then the call is over at once, and the application has its buffer back. Copies
+are made only for what goes into the ring at once, of which a lane has a share; so they are bounded.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.ucp import MessageKind
+
+from amoeba.core.buffers import address_of
+from amoeba.core.errors import ResourceError, TryAgainError
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.lanes import Lane
+from amoeba.openucx.ucp.message_headers import message_header
+from amoeba.openucx.ucp.request_params import ReadParam
+from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.status import UcsStatus
+from amoeba.openucx.ucp.worker_base import RequestMemory, WorkerBase
+from amoeba.transport.requests import Kind
+from amoeba.transport.rings import INJECT_SIZE
+
+__all__ = ["Handle", "over", "requested", "send_copy", "will_copy"]
+
+_SEND = int(DescriptorOpcode.SEND)
+_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
+_SENDS = int(Kind.SEND)
+
+
+Handle: TypeAlias = Request | RequestMemory
+"""By what the application knows a request."""
+
+
+def requested(
+    worker: WorkerBase, lane: Lane | None, kind: int, length: int, buffers: Any, read: ReadParam
+) -> Request:
+    """A request as the application has asked for it. Raises INVALID_PARAM if it cannot have the memory named."""
+    request = Request(worker, lane, kind, length, buffers, (), read.callback, read.user_data)
+    request.use(read.request)
+    return request
+
+
+def over(request: Request | None) -> Handle | None:
+    """What a call returns that is over: nothing, or the request if there has to be one."""
+    if request is None:
+        return None
+    request.complete(UcsStatus.UCS_OK)
+    return request.answer(immediate=False)
+
+
+def will_copy(length: int, read: ReadParam, payload: int, *, scattered: bool) -> bool:
+    """Whether a message of so many bytes is to be copied. ``scattered``: it has to be gathered in any case."""
+    return length <= INJECT_SIZE or (length <= payload and (scattered or read.forced or read.fast))
+
+
+def send_copy(
+    endpoint: Endpoint,
+    kind: MessageKind,
+    views: Sequence[memoryview],
+    length: int,
+    *,
+    flags: int = 0,
+    am_id: int = 0,
+    header_length: int = 0,
+) -> bool:
+    """Send the ``length`` bytes of ``views``, at most a packet, as they are now. False: that cannot be done now."""
+    if not endpoint.wired:
+        endpoint.wire()
+    lane = endpoint.messages
+    if not lane.may_post():
+        return False
+    worker = endpoint.worker
+    entry = worker.peers.open.get(lane.number)
+    if entry is None:
+        try:
+            entry = lane.entry()
+        except (TryAgainError, ResourceError):
+            return False
+    rings = worker.rings
+    sent = Quiet(lane, _SENDS, length)
+    if length <= INJECT_SIZE:
+        place = rings.stash(views) if length else 0
+    else:
+        copy = memoryview(bytearray(length))
+        at = 0
+        for view in views:
+            copy[at : at + view.nbytes] = view
+            at += view.nbytes
+        place = address_of(copy)
+        sent.buffers = copy
+        sent.grants = ((place, length, False),)
+    data = message_header(kind, endpoint.remote_number, flags, am_id, header_length)
+    rings.post(sent, False, entry, _SEND, _IMMEDIATE, 0, 0, length, 0, 0, place, 0, data)
+    lane.posted += 1
+    return True

@@ -1,0 +1,496 @@
+"""Tagged messages (group COMM-TAG of ucp.h): sends, receives, probes.
+
+The NIC matches; what it cannot keep the driver takes over (:mod:`amoeba.transport.takeover`), so that both lists have
+no end. A message of up to a packet travels in the packet, and is over for the sender when it has been copied, if
+there is a free piece of memory for that, or is delivered. A longer one, and one that is to be over when it has been
+matched, is read by its receiver from where it lies.
+
+A receive that is shorter than a packet, or scattered, lands in memory of the driver's: so nothing is written where a
+message does not fit. What is longer than a packet is read to where it goes, after its length is known.
+"""
+
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.buffers import Segment, address_of
+from amoeba.core.errors import ResourceError, TryAgainError
+from amoeba.nic.event_ring import Event
+from amoeba.openucx.ucp.config_keys import AUTO
+from amoeba.openucx.ucp.datatypes import GenericLayout, Layout
+from amoeba.openucx.ucp.endpoint import Endpoint
+from amoeba.openucx.ucp.handles import ucp_tag_message_h
+from amoeba.openucx.ucp.lanes import Lane
+from amoeba.openucx.ucp.packets import Packet, Packets
+from amoeba.openucx.ucp.request_params import ReadParam
+from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
+from amoeba.openucx.ucp.structures import ucp_tag_recv_info
+from amoeba.openucx.ucp.worker_base import WorkerBase
+from amoeba.transport import receive as engine
+from amoeba.transport.posting import INLINE_SIZE
+from amoeba.transport.receive import ANYBODY
+from amoeba.transport.receives import Claim
+from amoeba.transport.requests import Arrival, Grant, Kind
+from amoeba.transport.rings import INJECT_SIZE
+from amoeba.transport.transmit_rings import DRAIN_TIME
+
+__all__ = ["TagMessage", "TagReceive", "TagSend", "Tags"]
+
+_SEND = int(DescriptorOpcode.TAGGED_SEND)
+_INLINE = int(DescriptorFlags.INLINE)
+_SEND_RECORD = int(DescriptorOpcode.RENDEZVOUS_TAGGED_SEND)
+_LONG = int(EventFlags.LONG)
+_DONE, _TOO_LONG, _CANCELLED = int(ReturnCode.OK), int(ReturnCode.TOO_LONG), int(ReturnCode.CANCELLED)
+_SENDS, _RECEIVES = int(Kind.TAGGED_SEND), int(Kind.TAGGED_RECEIVE)
+_OK = UcsStatus.UCS_OK
+_CANCELED = UcsStatus.UCS_ERR_CANCELED
+_IN_PROGRESS = UcsStatus.UCS_INPROGRESS
+_ALL = (1 << 64) - 1
+_MOST_COPIES = 256
+"""Messages, each of a packet at most, that are copied and not delivered yet."""
+_MOST_SEGMENTS = 16
+"""Pieces of memory that one message is read to: more are read to one place, and copied."""
+_NOWHERE = memoryview(bytearray(1))
+_UNKNOWN = ucp_tag_recv_info(0, 0)
+"""Of a message that has not come."""
+
+
+class _Copy(Quiet):
+    """A message of which the caller has its buffer back."""
+
+    __slots__ = ("_packet", "_packets")
+
+    def __init__(self, lane: Lane, length: int, packet: Packet, packets: Packets) -> None:
+        super().__init__(lane, _SENDS, length)
+        self._packet = packet
+        self._packets = packets
+
+    def over(self) -> None:
+        self._packets.free.append(self._packet)
+        super().over()
+
+
+class TagSend(Request):
+    """A send."""
+
+    __slots__ = ()
+    what = "tag send"
+
+
+class _LongSend(TagSend):
+    """A send that the receiver reads: over when he has, which is later than its lane has done with it."""
+
+    __slots__ = ("endpoint", "token", "unread", "verdict")
+
+    endpoint: Endpoint
+    token: int
+    """By which it is known, once it has been posted."""
+    unread: "dict[_LongSend, None]"
+    """Where it is until it is over."""
+    verdict: UcsStatus | None
+    """The status with which it was ended before the receiver has read it."""
+
+    def over(self) -> None:
+        self.unread.pop(self, None)
+        failure = self.endpoint.failure
+        if self.verdict is not None:
+            self.complete(self.verdict)
+        elif self.status == _DONE:
+            self.complete(_OK)
+        else:
+            self.complete(status_of_completion(self.status) if failure is None else failure)
+
+
+class _Place(engine.Receive):
+    """Where the message of a receive goes: see the top of this file."""
+
+    landed: memoryview | None = None
+    """Where it lies until it goes to where the layout says."""
+    packet: Packet | None = None
+    """What it lands in, of ``packets``."""
+    packets: Packets
+
+    def __init__(self, request: "TagReceive", tag: int, mask: int) -> None:
+        super().__init__(True, tag, ~mask & _ALL, ANYBODY, request, 0)
+        self.layout = request.layout
+
+    def prepare(self, packets: Packets, payload: int) -> None:
+        """Find memory to receive to."""
+        self.packets = packets
+        layout = self.layout
+        length = layout.length
+        view = layout.view
+        if view is not None and length >= payload:
+            self.buffers, self.address, self.length, self.keep = (view,), address_of(view), length, view
+            self.grants = ((self.address, length, True),)
+            return
+        self.keep = layout
+        self.length = min(length, payload)
+        if not length:
+            self.whole = memoryview(b"")
+            return
+        packet = packets.free.pop() if packets.free else packets.take()
+        assert packet is not None  # there is no limit
+        self.packet = packet
+        self.address = packet.address
+        self.whole = packet.view[: self.length]
+
+    def segments(self, address: int, length: int) -> list[Segment]:
+        """Where a message of ``length`` bytes goes, nowhere if it is too long. The NIC may write there."""
+        layout = self.layout
+        if length > layout.length or not length:
+            return []
+        if length <= self.length:
+            if self.whole is not None:
+                self.landed = self.whole[:length]
+            return [Segment(self.address, length)]
+        # longer than a packet: it is going to be read
+        if layout.views and len(layout.views) <= _MOST_SEGMENTS:
+            segments = []
+            left = length
+            for view in layout.views:
+                if left:
+                    segments.append(Segment(address_of(view), min(view.nbytes, left)))
+                    left -= segments[-1].length
+            self._grant(segments)
+            return segments
+        self.landed = memoryview(bytearray(length))
+        whole = [Segment(address_of(self.landed), length)]
+        self._grant(whole)
+        return whole
+
+    def _grant(self, segments: Sequence[Segment]) -> None:
+        """Let the NIC write there until the receive is over."""
+        request = self.context
+        grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
+        request.worker.nic.dma.grant_all(grants, request.worker.main.number)
+        self.grants = (*self.grants, *grants)
+
+    def land(self, address: int, length: int) -> int:
+        """The message is in its packet."""
+        if length > self.layout.length:
+            return 0
+        assert self.whole is not None
+        self.landed = self.whole[:length]
+        return length
+
+    def fill(self, data: memoryview, offset: int = 0) -> int:
+        """The message is there."""
+        whole = self.whole
+        if whole is None:
+            self.buffers[0][: data.nbytes] = data
+        elif data.nbytes and self.landed is not None:
+            self.landed[:] = data
+        return data.nbytes
+
+
+class TagReceive(Request):
+    """A receive. ``info``: what is known of its message, when it is over."""
+
+    __slots__ = ("info", "layout", "place")
+
+    what = "tag recv"
+
+    def __init__(self, worker: WorkerBase, layout: Layout, tag: int, mask: int, read: ReadParam) -> None:
+        super().__init__(worker, None, _RECEIVES, layout.length, None, (), read.callback, read.user_data)
+        self.layout = layout
+        self.info = _UNKNOWN
+        self.place = _Place(self, tag, mask)
+
+    def told(self) -> tuple[Any, ...]:
+        """Of its message."""
+        return (self.info,)
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Its message has been received, or it has been taken back."""
+        if self.code is _IN_PROGRESS:
+            self.complete(self.finish(arrival))
+
+    def finish(self, arrival: Arrival) -> UcsStatus:
+        """Bring the message to where it goes; how that went."""
+        place, layout, code = self.place, self.layout, arrival.status
+        status = _OK
+        if code == _DONE:
+            landed = place.landed
+            if landed is not None:
+                if layout.views and landed.nbytes <= layout.views[0].nbytes:
+                    layout.views[0][: landed.nbytes] = landed
+                else:
+                    status = layout.write(0, landed)
+        elif code == _TOO_LONG:
+            status = UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
+        else:
+            status = status_of_completion(code)
+        self.info = ucp_tag_recv_info(arrival.tag, arrival.length + arrival.olen)
+        self.drop()
+        return status
+
+    def drop(self) -> None:
+        """Nothing comes any more: the application's state, and the driver's memory, are given back."""
+        place = self.place
+        place.landed = None
+        if place.packet is not None:
+            place.packets.free.append(place.packet)
+            place.packet = None
+        self.layout.finish()
+
+    def cancel(self) -> None:
+        """Take it back if it has met no message; the NIC is waited for, and then it is over."""
+        worker = self.worker
+        receives, dispatch = worker.receives, worker.dispatch
+        if self.code is not _IN_PROGRESS or not receives.cancel(self):
+            return
+        deadline = time.monotonic() + DRAIN_TIME
+        while not self.place.released and time.monotonic() < deadline:
+            dispatch.take_all()
+            if not self.place.released:
+                worker.nic.advance()
+        ready = dispatch.ready
+        for arrival in ready:
+            if arrival.context is self and arrival.status == _CANCELLED:
+                ready.remove(arrival)
+                self.arrived(arrival)
+                return
+
+
+class TagMessage(ucp_tag_message_h):
+    """A message that a probe has found. ``claim``: it, if it was taken out, until it is received."""
+
+    __slots__ = ("claim", "worker")
+
+    def __init__(self, worker: WorkerBase, claim: Claim | None) -> None:
+        self.worker = worker
+        self.claim = claim
+
+
+class Tags:
+    """Tagged messages of a worker."""
+
+    def __init__(self, worker: WorkerBase) -> None:
+        self._worker = worker
+        self._payload = worker.nic.parameters.payload
+        threshold = worker.context.config.value("RNDV_THRESH")
+        self._most = self._payload if threshold is AUTO else min(max(threshold - 1, 0), self._payload)
+        """Bytes of the longest message that travels in a packet."""
+        self.most_inline = min(INLINE_SIZE, self._most)
+        """Bytes of the longest message that :meth:`send_number` may send."""
+        self._copies = Packets(worker.nic, worker.main.number, self._payload, writable=False, most=_MOST_COPIES)
+        self.places = Packets(worker.nic, worker.main.number, self._payload, writable=True)
+        """Where short messages land."""
+        self._unread: dict[_LongSend, None] = {}
+        """Those that receivers are to read."""
+
+    # Sending
+
+    def send_number(self, lane: Lane, entry: int, length: int, number: int, tag: int, more: bool) -> None:
+        """Send up to ``most_inline`` bytes, which the descriptor has room for.
+
+        ``entry``: of the peer table, and there is room. ``more`` follow at once.
+        """
+        self._worker.rings.post(
+            Quiet(lane, _SENDS, length), more, entry, _SEND, _INLINE, 0, 0, length, 0, tag, number, 0, 0
+        )
+        lane.posted += 1
+
+    def send(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam, *, sync: bool) -> Request | None:
+        """Send what a layout says; the request if it is not over at once.
+
+        ``sync``: it is over when it has been matched. Raises NO_RESOURCE if it has to be over at once, and cannot be:
+        then nothing is sent. The layout has been read, or is kept alive.
+        """
+        length = layout.length
+        if sync or length > self._most:
+            if read.forced:
+                raise ucs_error(
+                    UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes that is read is not over at once"
+                )
+            return self._send_long(endpoint, layout, tag, read)
+        lane = endpoint.tagged
+        request = None
+        if not read.immediate:
+            request = self._request(lane, length, read)
+        if self._copy(lane, layout, length, tag, read.many):
+            if request is None:
+                return None
+            request.complete(_OK)
+            return request.answer(immediate=False)
+        if read.forced:
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"no room for a message of {length} bytes now")
+        return self._queue(lane, layout, tag, self._request(lane, length, read) if request is None else request)
+
+    def _request(self, lane: Lane, length: int, read: ReadParam) -> TagSend:
+        request = TagSend(self._worker, lane, _SENDS, length, None, (), read.callback, read.user_data)
+        request.use(read.request)
+        return request
+
+    def _copy(self, lane: Lane, layout: Layout, length: int, tag: int, more: bool) -> bool:
+        """Send a message of up to a packet as it is now. False: that cannot be done now."""
+        entry = lane.entry_now()
+        if entry is None:
+            if not lane.may_post():
+                return False
+            try:
+                entry = lane.entry()
+            except (TryAgainError, ResourceError):
+                return False
+        rings = self._worker.rings
+        sent: Quiet
+        if length <= INJECT_SIZE and not isinstance(layout, GenericLayout):
+            sent = Quiet(lane, _SENDS, length)
+            place = rings.stash(layout.views) if length else 0
+        else:
+            packet = self._copies.take()
+            if packet is None:
+                return False
+            try:
+                layout.read(0, packet.view[:length])
+            except BaseException:
+                self._copies.free.append(packet)
+                raise
+            sent = _Copy(lane, length, packet, self._copies)
+            place = packet.address
+        rings.post(sent, more, entry, _SEND, 0, 0, 0, length, 0, tag, place, 0, 0)
+        lane.posted += 1
+        return True
+
+    def _queue(self, lane: Lane, layout: Layout, tag: int, request: TagSend) -> Request | None:
+        """Send a message of up to a packet from where it lies, when it is its turn."""
+        rings = self._worker.rings
+        data = layout.packed()
+        length = data.nbytes
+        place = address_of(data) if length else 0
+        request.buffers = data
+        request.grants = ((place, length, False),) if length else ()
+        lane.submit(
+            lambda: rings.post(request, False, lane.entry(), _SEND, 0, 0, 0, length, 0, tag, place, 0, 0),
+            request=request,
+        )
+        return request.answer(immediate=True)
+
+    def _send_long(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam) -> Request | None:
+        """Let the receiver read it."""
+        worker, lane, unread = self._worker, endpoint.tagged, self._unread
+        data = layout.packed()
+        length = data.nbytes
+        place = data if length else _NOWHERE
+        source = Segment(address_of(place), place.nbytes)
+        grants = ((source.address, source.length, False),)
+        request = _LongSend(worker, lane, _SENDS, length, data, grants, read.callback, read.user_data)
+        request.endpoint, request.unread, request.verdict = endpoint, unread, None
+        request.use(read.request)
+
+        def post() -> None:
+            record = Quiet(lane, _SENDS, 0)
+            request.token = worker.long_sends.post(
+                request, False, lane.entry(), _SEND_RECORD, 0, source, tag, 0, record
+            )
+            unread[request] = None
+
+        lane.submit(post, request=request)
+        return request.answer(immediate=True)
+
+    # Receiving
+
+    def receive(self, layout: Layout, tag: int, mask: int, read: ReadParam) -> Request | None:
+        """Receive to what a layout says; the request if it is not over at once.
+
+        Raises with what it has ended at once, and NO_RESOURCE if it has to end at once and cannot: then no message is
+        taken.
+        """
+        worker = self._worker
+        request = TagReceive(worker, layout, tag, mask, read)
+        try:
+            if read.request is not None:
+                request.use(read.request)
+            if read.forced:
+                self._check_waiting(worker.receives.oldest(request.place))
+            request.place.prepare(self.places, self._payload)
+            worker.receives.post(request.place, 0, False)
+        except BaseException:
+            request.drop()
+            raise
+        return self._answer(request, read)
+
+    def _check_waiting(self, event: Event | None) -> None:
+        if event is None or event.flags & _LONG:
+            why = "no such message has come" if event is None else "the message is to be read"
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{why}: the receive is not over at once")
+
+    def _answer(self, request: TagReceive, read: ReadParam) -> Request | None:
+        """What the call says of a receive that has been posted."""
+        ready = self._worker.dispatch.ready
+        if not ready or id(ready[-1].context) != id(request):
+            return request.answer(immediate=False)
+        status = request.finish(ready.pop())
+        if read.immediate:
+            request.callback = None
+        request.complete(status)
+        if read.recv_info is not None:
+            read.recv_info.sender_tag, read.recv_info.length = request.info.sender_tag, request.info.length
+        return request.answer(immediate=read.immediate)
+
+    # Probing
+
+    def probe(self, tag: int, mask: int, *, remove: bool) -> tuple[TagMessage, ucp_tag_recv_info] | None:
+        """The oldest message that would be received, of those that progress has seen."""
+        worker = self._worker
+        pattern = engine.Receive(True, tag, ~mask & _ALL, ANYBODY, None, 0)
+        claim = None
+        if remove:
+            claim = worker.receives.take(pattern)
+            event = None if claim is None else claim.event
+            if claim is not None:
+                worker.receives.claims.append(claim)
+        else:
+            event = worker.receives.oldest(pattern)
+        if event is None:
+            return None
+        return TagMessage(worker, claim), ucp_tag_recv_info(event.tag, event.length)
+
+    def receive_message(self, message: TagMessage, layout: Layout, read: ReadParam) -> Request | None:
+        """Receive what a probe has taken out: as :meth:`receive`."""
+        worker, claim = self._worker, message.claim
+        if claim is None:
+            raise invalid_param("message: expected what a probe has removed, and nobody has received")
+        request = TagReceive(worker, layout, 0, 0, read)
+        try:
+            request.use(read.request)
+            if read.forced:
+                self._check_waiting(claim.event)
+            place = request.place
+            place.prepare(self.places, self._payload)
+            if not claim.event.flags & _LONG:
+                place.grants = ()
+            message.claim = None
+            worker.receives.claims = [each for each in worker.receives.claims if each is not claim]
+            worker.receives.deliver(claim, place)
+        except BaseException:
+            request.drop()
+            raise
+        return self._answer(request, read)
+
+    # Ends
+
+    def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
+        """What its other end has not read ends with this status."""
+        for request in [each for each in self._unread if each.endpoint is endpoint]:
+            request.verdict = status
+            self._worker.long_sends.end(request.token)
+            self._worker.soon.append(functools.partial(request.complete, status))
+
+    def cancel_all(self) -> None:
+        """Receives that are posted end with CANCELED."""
+        for request in self._worker.receives.contexts():
+            if isinstance(request, TagReceive) and not request.done:
+                request.layout.finish()
+                self._worker.soon.append(functools.partial(request.complete, _CANCELED))
+
+    def release(self) -> None:
+        """The NIC uses nothing of it any more."""
+        self._copies.release()
+        self.places.release()

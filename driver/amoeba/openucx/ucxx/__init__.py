@@ -1,0 +1,1 @@
+"""UCX for Python programs under ucxx's names, for :mod:`amoeba.ucx`."""

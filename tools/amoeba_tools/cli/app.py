@@ -1,0 +1,63 @@
+"""The command line's entry point."""
+
+from typing import Annotated
+
+import typer
+from amoeba.core.release import RELEASE
+
+from amoeba_tools.cli.conformance import conformance
+from amoeba_tools.cli.endpoint import endpoint
+from amoeba_tools.cli.explore import explore
+from amoeba_tools.cli.gups import gups
+from amoeba_tools.cli.info import info
+from amoeba_tools.cli.matrix import matrix
+from amoeba_tools.cli.options import Group
+from amoeba_tools.cli.pcie import pcie
+from amoeba_tools.cli.pdcs import pdcs
+from amoeba_tools.cli.perf import perf
+from amoeba_tools.cli.programs import PASSING_ON, fi_run, libucp, provider, ucx_run
+from amoeba_tools.cli.replay import replay
+from amoeba_tools.cli.soak import soak
+from amoeba_tools.cli.trace import PROGRAM_FOLLOWS, trace
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=Group,
+    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, checks, traces and facts of any NIC.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _print_release(wanted: bool) -> None:
+    if wanted:
+        print(f"amoeba {RELEASE}")
+        raise typer.Exit
+
+
+@app.callback()
+def _amoeba(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_release, is_eager=True, help="Print the release.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(gups)
+app.command()(perf)
+app.command()(explore)
+app.command(context_settings=PROGRAM_FOLLOWS)(trace)
+app.command()(info)
+app.command()(matrix)
+app.command()(pdcs)
+app.command()(replay)
+app.command()(soak)
+app.command()(conformance)
+app.command()(endpoint)
+app.add_typer(pcie, name="pcie", cls=Group)
+app.command("fi-run", context_settings=PASSING_ON)(fi_run)
+app.add_typer(provider, name="provider", cls=Group)
+app.command("ucx-run", context_settings=PASSING_ON)(ucx_run)
+app.add_typer(libucp, name="libucp", cls=Group)

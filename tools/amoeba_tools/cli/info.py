@@ -1,0 +1,196 @@
+"""``amoeba info``: what devices offer, as libfabric's ``fi_info`` prints it, and what their own registers say."""
+
+import enum
+import json
+from typing import Annotated, TypeVar
+
+import typer
+from amoeba.devices.devices import open_device
+from amoeba.libfabric.objects.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
+from amoeba.libfabric.objects.cluster import getinfo
+from amoeba.libfabric.objects.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
+from amoeba.libfabric.objects.info import PROVIDER, PROVIDER_VERSION
+from amoeba.nic.nic import Nic
+from amoeba_model.opcodes import Form
+from rich.console import Console
+from rich.table import Table
+
+from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, facts_table, readable_errors
+
+__all__ = ["info"]
+
+Flags = TypeVar("Flags", bound=enum.IntFlag)
+Enumeration = TypeVar("Enumeration", bound=enum.Enum)
+_ANY_MR_MODE = MrMode(sum(MrMode)) & ~(MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABLE)
+
+
+def info(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
+    node: Annotated[str | None, typer.Option("--node", "-n", help="A NIC to be reached: 10.0.0.1.")] = None,
+    port: Annotated[str | None, typer.Option("--port", "-P", help="A context of it.")] = None,
+    caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",
+    mode: Annotated[str, typer.Option("--mode", "-m", help="Modes that the application knows: FI_CONTEXT.")] = "",
+    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_MSG.")] = "",
+    addr_format: Annotated[str, typer.Option("--addr_format", "-a", help="Address format to ask for.")] = "",
+    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Provider to ask for.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="Domain to ask for: amoeba0.")] = None,
+    fabric: Annotated[str | None, typer.Option("--fabric", "-f", help="Fabric to ask for: model.")] = None,
+    providers: Annotated[bool, typer.Option("--list", "-l", help="List providers.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
+    versions: Annotated[bool, typer.Option("--version", help="Print versions.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the device's facts as JSON.")] = False,
+) -> None:
+    """Print what devices offer, as fi_info does; with -v all attributes, register blocks and atomics."""
+    hints = Info(
+        _flags(Caps, caps, "--caps"),
+        _flags(Mode, mode, "--mode"),
+        _member(AddrFormat, addr_format, "--addr_format"),
+        ep_attr=EpAttr(_member(EpType, ep_type, "--ep_type")),
+        domain_attr=DomainAttr(domain, mr_mode=_ANY_MR_MODE),
+        fabric_attr=FabricAttr(fabric, provider),
+    )
+    if providers:
+        for found in getinfo(flags=InfoFlags.FI_PROV_ATTR_ONLY):
+            print(f"{found.fabric_attr.prov_name}:\n    version: {version_text(found.fabric_attr.prov_version)}")
+        return
+    if versions:
+        print(f"{PROVIDER}: {version_text(PROVIDER_VERSION)}\nlibfabric api: {version_text(API_VERSION)}")
+        return
+    for kind in dict.fromkeys(device_kinds(device, None)):
+        with readable_errors():
+            if as_json:
+                with open_device(kind) as opened:
+                    print(json.dumps(_facts(Nic(opened)), indent=2))
+            else:
+                _print(kind, getinfo(hints, node=node, service=port, kinds=[kind]), verbose)
+
+
+def _flags(flags: type[Flags], names: str, option: str) -> Flags:
+    """Flags by their names, with strokes between them."""
+    return flags(sum({_member(flags, name.strip(), option) for name in names.split("|") if name}))
+
+
+def _member(enumeration: type[Enumeration], name: str, option: str) -> Enumeration:
+    """A value by its name; without one the value that asks for nothing."""
+    try:
+        return enumeration[name] if name else enumeration(0)
+    except KeyError:
+        known = ", ".join(enumeration.__members__)
+        raise typer.BadParameter(f"{name!r} is none of {known}", param_hint=option) from None
+
+
+def _print(kind: str, offered: list[Info], verbose: bool) -> None:
+    for found in offered:
+        print(found if verbose else _summary(found))
+    if verbose:
+        console = Console()
+        with open_device(kind) as opened:
+            nic = Nic(opened)
+            for table in (_sizes(nic), _blocks(nic), _atomics(nic)):
+                console.print(table)
+
+
+def _summary(found: Info) -> str:
+    """The lines of ``fi_info`` without ``-v``."""
+    fabric = found.fabric_attr
+    return "\n".join(
+        (
+            f"provider: {fabric.prov_name}",
+            f"    fabric: {fabric.name}",
+            f"    domain: {found.domain_attr.name}",
+            f"    version: {version_text(fabric.prov_version)}",
+            f"    type: {found.ep_attr.type.name}",
+            f"    protocol: {found.ep_attr.protocol.name}",
+        )
+    )
+
+
+def _sizes(nic: Nic) -> Table:
+    parameters = nic.parameters
+    facts = (
+        ("datapath", f"{parameters.data_width} bits per beat"),
+        ("clock", f"{parameters.clock_hz / 1e6:g} MHz"),
+        ("endpoint contexts", f"{parameters.contexts}"),
+        ("keys", f"{parameters.keys}"),
+        ("peers", f"{parameters.peers}"),
+        ("window per peer", f"{parameters.window} packets"),
+        ("payload per frame", f"{parameters.payload} bytes"),
+        ("a silent peer is given up after", _patience(nic)),
+        ("host memory that it is given", _host_memory(nic)),
+        ("contexts reach each other's memory", "no" if nic.device.isolates_contexts else "yes: they share one"),
+    )
+    return facts_table(nic.device.name, facts)
+
+
+def _patience(nic: Nic) -> str:
+    """Of a NIC that goes on only as it is told to, in its own time."""
+    shown = f"{nic.retransmission.patience(nic.parameters.clock_hz) * 1e3:.3g} ms"
+    return f"{shown} of simulated time" if nic.device.stepped else shown
+
+
+def _host_memory(nic: Nic) -> str:
+    """Before anything is registered. A NIC that is not simulated needs it in place, so nothing can page it out."""
+    parameters = nic.parameters
+    answers = parameters.target_pdcs * parameters.window * parameters.payload
+    messages = parameters.unexpected * parameters.payload
+    shown = f"{answers / (1 << 20):g} MiB, {messages / (1 << 20):g} MiB per context that takes messages"
+    return shown if nic.device.stepped else f"{shown}: pinned"
+
+
+def _blocks(nic: Nic) -> Table:
+    table = Table(title="register blocks")
+    table.add_column("offset", justify="right")
+    table.add_column("block")
+    table.add_column("type", justify="right")
+    table.add_column("version", justify="right")
+    table.add_column("bytes", justify="right")
+    for placed in nic.blocks:
+        block = placed.block
+        table.add_row(
+            f"{placed.offset:#07x}", block.name, f"{block.kind:#x}", str(block.version), f"{block.length:#x}"
+        )
+    return table
+
+
+def _atomics(nic: Nic) -> Table:
+    """Operations that are executed in the same forms on the same datatypes share a row."""
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for op in Op:
+        masks = tuple(nic.atomic_mask(form, op) for form in Form)
+        groups.setdefault(masks, []).append(op.name)
+    table = Table(title="atomics", show_lines=True)
+    for title in ("operations", "forms", "datatypes"):
+        table.add_column(title, overflow="fold")
+    for masks, names in groups.items():
+        by_datatypes: dict[int, list[str]] = {}
+        for form, mask in zip(Form, masks, strict=True):
+            if mask:
+                by_datatypes.setdefault(mask, []).append(form.value)
+        for mask, forms in by_datatypes.items():
+            datatypes = [datatype.name for datatype in Datatype if mask >> datatype & 1]
+            table.add_row(_words(names), " ".join(forms), _words(datatypes))
+    return table
+
+
+def _words(names: list[str]) -> str:
+    return " ".join(name.removeprefix("FI_") for name in names)
+
+
+def _facts(nic: Nic) -> dict[str, object]:
+    parameters = nic.parameters
+    names = ("data_width", "contexts", "keys", "peers", "window", "payload", "clock_hz")
+    return {
+        "name": nic.device.name,
+        **{name: getattr(parameters, name) for name in names},
+        "isolates_contexts": nic.device.isolates_contexts,
+        "blocks": {placed.block.name: placed.offset for placed in nic.blocks},
+        "atomics": {
+            form.value: {
+                op.name: [datatype.name for datatype in nic.supported_datatypes(form, op)]
+                for op in Op
+                if nic.atomic_mask(form, op)
+            }
+            for form in Form
+        },
+    }

@@ -1,0 +1,99 @@
+"""``amoeba matrix``: which atomics a device executes, as its capability registers say."""
+
+import json
+import textwrap
+from typing import Annotated
+
+import typer
+from amoeba.devices.devices import open_device
+from amoeba.libfabric.objects.constants import Datatype, Op
+from amoeba.nic.nic import Nic
+from amoeba_model.atomic.matrix import cells
+from amoeba_model.opcodes import Form
+from rich.console import Console
+from rich.table import Table
+
+from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, readable_errors
+
+__all__ = ["matrix"]
+
+_TABLE_WIDTH = 112
+"""Columns that the table takes: in a narrower terminal it would be folded beyond recognition."""
+_LETTERS = {Form.BASE: "b", Form.FETCH: "f", Form.COMPARE: "c"}
+_SHORT = {
+    Datatype.FI_FLOAT: "F",
+    Datatype.FI_DOUBLE: "D",
+    Datatype.FI_FLOAT_COMPLEX: "FC",
+    Datatype.FI_DOUBLE_COMPLEX: "DC",
+    Datatype.FI_LONG_DOUBLE: "LD",
+    Datatype.FI_LONG_DOUBLE_COMPLEX: "LDC",
+    Datatype.FI_FLOAT16: "F16",
+    Datatype.FI_BFLOAT16: "BF16",
+    Datatype.FI_FLOAT8_E4M3: "E4M3",
+    Datatype.FI_FLOAT8_E5M2: "E5M2",
+}
+
+
+def matrix(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the operation x datatype matrix of a device."""
+    console = Console()
+    for kind in dict.fromkeys(device_kinds(device, None)):
+        with readable_errors(), open_device(kind) as opened:
+            nic = Nic(opened)
+            executed = {
+                cell for cell in cells(extensions=True) if nic.atomic_mask(cell.form, cell.op) >> cell.datatype & 1
+            }
+            named = [cell for cell in cells() if cell in executed]
+            if as_json:
+                print(json.dumps({"device": opened.name, "cells": sorted(map(str, executed))}, indent=2))
+                continue
+            if console.width >= _TABLE_WIDTH:
+                console.print(_table(nic))
+            else:
+                _print_list(nic, console)
+            console.print(
+                f"{len(named)} of {len(cells())} cells of fi_atomic(3), and {len(executed) - len(named)} of "
+                f"{len(cells(extensions=True)) - len(cells())} extensions. b: fi_atomic, f: fi_fetch_atomic, "
+                "c: fi_compare_atomic"
+            )
+
+
+def _print_list(nic: Nic, console: Console) -> None:
+    """What :func:`_table` shows, where that is too wide: by operation, the datatypes that have the same forms."""
+    console.print(nic.device.name)
+    for op in Op:
+        datatypes: dict[str, list[str]] = {}
+        for datatype in Datatype:
+            forms = _forms(nic, op, datatype)
+            if forms:
+                datatypes.setdefault(forms, []).append(_short(datatype))
+        for forms, names in datatypes.items():
+            start = f"{op.name.removeprefix('FI_'):<13}{forms:<4}"
+            indent = " " * len(start)
+            print(textwrap.fill(" ".join(names), console.width, initial_indent=start, subsequent_indent=indent))
+
+
+def _table(nic: Nic) -> Table:
+    table = Table(title=nic.device.name, padding=(0, 0), pad_edge=False)
+    table.add_column("")
+    for datatype in Datatype:
+        table.add_column(_short(datatype), justify="center", no_wrap=True)
+    for op in Op:
+        row = [op.name.removeprefix("FI_")]
+        for datatype in Datatype:
+            row.append(_forms(nic, op, datatype))
+        table.add_row(*row)
+    return table
+
+
+def _forms(nic: Nic, op: Op, datatype: Datatype) -> str:
+    return "".join(_LETTERS[form] for form in Form if nic.atomic_mask(form, op) >> datatype & 1)
+
+
+def _short(datatype: Datatype) -> str:
+    """Column titles as libfabric people abbreviate them: I8, U8, F, D, FC, ..."""
+    return _SHORT.get(datatype) or datatype.name.removeprefix("FI_").replace("UINT", "U").replace("INT", "I")

@@ -1,0 +1,52 @@
+"""``amoeba pdcs``: who reaches a NIC, by which of its target PDCs."""
+
+import json
+from dataclasses import asdict
+from ipaddress import IPv4Address
+from typing import Annotated
+
+import typer
+from amoeba.devices.devices import open_device
+from amoeba.nic.nic import Nic
+from rich.console import Console
+from rich.table import Table
+
+from amoeba_tools.cli.common import DeviceOption, JsonOption, device_kinds, readable_errors
+
+__all__ = ["pdcs", "print_pdcs"]
+
+
+def pdcs(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    close: Annotated[int | None, typer.Option(metavar="N", help="Close this one first.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the target PDCs of NICs: who sends to them, and whether anything still comes.
+
+    A NIC that a program has opened is its own: there, Nic.target_pdcs says and does the same.
+    """
+    for kind in dict.fromkeys(device_kinds(device, None)):
+        with readable_errors(), open_device(kind) as opened:
+            nic = Nic(opened)
+            if close is not None:
+                nic.target_pdcs.close(close)
+            print_pdcs(nic, as_json=as_json)
+
+
+def print_pdcs(nic: Nic, *, as_json: bool = False) -> None:
+    """Print those of a NIC that were opened since reset."""
+    used = nic.target_pdcs.used()
+    if as_json:
+        facts = [asdict(pdc) | {"state": pdc.state.name, "ip": str(IPv4Address(pdc.ip))} for pdc in used]
+        print(json.dumps({"name": nic.device.name, "target_pdcs": len(nic.target_pdcs), "used": facts}, indent=2))
+        return
+    table = Table(title=f"{nic.device.name}: {len(used)} of {len(nic.target_pdcs)} target PDCs")
+    for title in ("PDC", "state", "initiator", "its entry", "job", "context", "next psn", "silent for"):
+        table.add_column(title, justify="left" if title in ("state", "initiator") else "right")
+    for pdc in used:
+        silent = f"{pdc.silent_cycles / nic.parameters.clock_hz * 1e3:.3g} ms"
+        table.add_row(
+            str(pdc.number), pdc.state.name, str(IPv4Address(pdc.ip)), str(pdc.spdcid), f"{pdc.job_id:#x}",
+            str(pdc.context), f"{pdc.expected_psn:#010x}", silent,
+        )  # fmt: skip
+    Console().print(table if used else f"{nic.device.name}: all {len(nic.target_pdcs)} target PDCs are free")

@@ -1,0 +1,315 @@
+"""``amoeba perf``: performance tests by the names, options and columns of each API's own program."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from amoeba.core.errors import FabricError
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import simulates_hardware
+from rich.console import Console
+from rich.table import Table
+
+from amoeba_tools.cli.common import (
+    BuildOption,
+    DeviceOption,
+    JsonOption,
+    check_writable,
+    device_kinds,
+    progress_bar,
+    readable_errors,
+)
+from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
+from amoeba_tools.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
+from amoeba_tools.perf.plan import MOST_PEERS
+
+__all__ = ["perf"]
+
+_PORT = 13337
+_NAMES = "; ".join(f"{name}: {', '.join(tests_of(name))}" for name in APIS)
+_INTERRUPTED = 130
+
+
+def perf(
+    server: Annotated[
+        str | None, typer.Argument(metavar="SERVER", help="Host of the process that answers.", show_default=False)
+    ] = None,
+    api: Annotated[str, typer.Option(help=f"Whose tests: {', '.join(APIS)}.")] = "ucp",
+    test: Annotated[
+        list[str] | None,
+        typer.Option("--test", "-t", help=f"Test to run; may be given again. {_NAMES}."),
+    ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--size",
+            "-s",
+            metavar="SIZE[,SIZE...]",
+            help="Bytes of a message, or of its pieces; may be given again: a run of each; 8 if absent.",
+        ),
+    ] = None,
+    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Iterations.")] = 1000,
+    warmup: Annotated[
+        int | None, typer.Option("--warmup", "-w", min=0, help="Iterations before; a tenth of -n if absent.")
+    ] = None,
+    outstanding: Annotated[
+        int | None,
+        typer.Option("--outstanding", "-O", min=1, help="Operations under way; if absent 1, of most _bw tests 32."),
+    ] = None,
+    peers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--peers",
+            metavar="N",
+            min=1,
+            max=MOST_PEERS,
+            help="NICs that the client works with in turn; may be given again: a run of each; 1 if absent.",
+        ),
+    ] = None,
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
+    layout: Annotated[
+        str, typer.Option("--layout", "-D", metavar="LAYOUT[,LAYOUT]", help="contig or iov, of sender and receiver.")
+    ] = "contig",
+    receive_mode: Annotated[
+        str, typer.Option("--receive-mode", "-r", help="Of stream tests: recv, or recv_data (by reference).")
+    ] = "recv",
+    thread_mode: Annotated[
+        str, typer.Option("--thread-mode", "-M", help="Of the worker: single, serialized or multi.")
+    ] = "single",
+    wildcard: Annotated[bool, typer.Option("--wildcard", "-C", help="Tag tests receive any tag.")] = False,
+    unexpected: Annotated[
+        bool, typer.Option("--unexpected", "-U", help="Tag tests probe before they receive.")
+    ] = False,
+    error_handling: Annotated[
+        bool, typer.Option("--error-handling", "-e", help="Endpoints handle the failure of their peer.")
+    ] = False,
+    nonblocking: Annotated[bool, typer.Option("--nonblock", "-B", help="Map memory with NONBLOCK.")] = False,
+    op: Annotated[
+        str, typer.Option("--op", "-o", help="Of rma_bw: write, read, writedata; of rdm_atomic: sum, fetch_bxor ...")
+    ] = "",
+    datatype: Annotated[
+        str, typer.Option("--datatype", "-z", help="Of rdm_atomic: uint64, int8, float, double ...")
+    ] = "uint64",
+    header: Annotated[int, typer.Option("--header", "-H", min=0, help="Bytes of an active message's header.")] = 0,
+    percentile: Annotated[
+        float, typer.Option("--percentile", "-R", min=0, max=100, help="Rank of the percentile.")
+    ] = 50.0,
+    verify: Annotated[bool, typer.Option(help="Check all data; the times include it.")] = True,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="TCP port of the server.")] = _PORT,
+    bind: Annotated[str, typer.Option(metavar="HOST", help="Address at which a server waits.")] = "127.0.0.1",
+    thousands: Annotated[bool, typer.Option("--thousands", "-N", help="Print thousands separators.")] = False,
+    final: Annotated[bool, typer.Option("--final", "-f", help="Print the final numbers alone.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", "-v", help="Print comma-separated values.")] = False,
+    as_json: JsonOption = False,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="OLD.json", help="Print how often faster than in this file of --json.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw --quantity over the sizes, or over the --peers.")
+    ] = None,
+    quantity: Annotated[str, typer.Option(help=f"Of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
+    html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and table.")] = None,
+) -> None:
+    """Measure with the tests of ucx_perftest or of libfabric's fabtests: their names, and ucx_perftest's columns.
+
+    Exit status 1 on any error.
+
+    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
+
+    With --peers there are more, of the second kind: iterations are with each in turn.
+
+    With a SERVER it is the client of a process there, which was started without both, and does as it is told.
+
+    Times are the host's; RTL in one process also has cycles, and the time that they take at the NIC's clock.
+    """
+    if api not in APIS:
+        raise typer.BadParameter(f"{api!r} is none of {', '.join(APIS)}", param_hint="--api")
+    if as_csv and as_json:
+        raise typer.BadParameter("one of --csv and --json", param_hint="--json")
+    if quantity not in QUANTITIES:
+        raise typer.BadParameter(f"{quantity!r} is none of {', '.join(QUANTITIES)}", param_hint="--quantity")
+    with readable_errors():
+        old = None if compare is None else read_results(compare)
+        if test:
+            check_writable(plot, html)
+    counts = peers or [1]
+    if server is not None and counts != [1]:
+        raise typer.BadParameter("peers are NICs of this process: there are none with a SERVER", param_hint="--peers")
+    serving = server is None and not test and not peers
+    kinds = device_kinds(device, 2 if server is None and test else 1, hint="--device")
+    if serving:
+        with (
+            readable_errors(),
+            _interruptible(),
+            Rendezvous.listen(bind, port, 2, timeout=_FOREVER, ready=_announce) as meeting,
+        ):
+            answer_plans(kinds[0], meeting, begin=_tell)
+        return
+    if not test:
+        raise typer.BadParameter("which test is to be run?", param_hint="--test")
+    for name in test:
+        for other in APIS:
+            if other != api and name in tests_of(other):
+                raise typer.BadParameter(f"{name} is a test of --api {other}", param_hint="--test")
+    layouts = _layouts(layout)
+    with _usage_errors():
+        plans = [
+            PerfPlan(
+                api, name, sizes, iterations, iterations // 10 if warmup is None else warmup, outstanding, verify,
+                percentile, layouts, receive_mode, thread_mode, wildcard, unexpected, error_handling,
+                nonblocking, header, op.lower(), datatype.lower(), count,
+            )
+            for count in counts
+            for name in test
+            for sizes in map(_sizes, size or ["8"])
+        ]  # fmt: skip
+    cycles = server is None and all(map(simulates_hardware, kinds))
+    output = _Output(as_csv, as_json, final, thousands, cycles=cycles, peers=counts != [1])
+    with readable_errors(), contextlib.ExitStack() as exits:
+        met = None if server is None else exits.enter_context(Rendezvous.connect(server, port))
+        bar = exits.enter_context(progress_bar(Console(stderr=True)))
+        task = bar.add_task("", total=None)
+
+        def begin(plan: PerfPlan, devices: tuple[str, ...]) -> None:
+            bar.reset(task, total=plan.iterations, description=_task(plan))
+            output.begin(plan, devices)
+
+        results = run_plans(
+            plans, kinds, rendezvous=met, begin=begin, report=output.on_the_way,
+            progress=lambda plan, done: bar.advance(task, done),
+        )  # fmt: skip
+        for result in results:
+            output.end(result)
+    output.close()
+    with readable_errors():
+        if old is not None:
+            _compare(output.told, old, Console(stderr=as_json or as_csv))
+        if plot is not None and output.told:
+            plot.write_text(plot_of(output.told, quantity))
+        if html is not None and output.told:
+            html.write_text(page_of(output.told))
+    if output.interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    if output.wrong:
+        raise typer.Exit(1)
+
+
+def _compare(facts: list[dict[str, Any]], old: list[dict[str, Any]], console: Console) -> None:
+    table = Table("test", "before", "now", "times as fast")
+    for name, now, then, ratio in comparison(facts, old):
+        table.add_row(
+            name, "-" if then is None else f"{then:.3f}", f"{now:.3f}", "-" if ratio is None else f"{ratio:.2f}"
+        )
+    console.print(table)
+
+
+class _Output:
+    """What is printed on the way: the table or comma-separated values as they come, JSON at the end."""
+
+    def __init__(
+        self, as_csv: bool, as_json: bool, final: bool, thousands: bool, *, cycles: bool, peers: bool
+    ) -> None:
+        self._as_csv = as_csv
+        self._as_json = as_json
+        self._final = final
+        self._thousands = thousands
+        self._cycles, self._peers = cycles, peers
+        self._plan: PerfPlan | None = None
+        self._devices: tuple[str, ...] = ()
+        self.told: list[dict[str, Any]] = []
+        """What has been measured, as JSON has it."""
+        self._headed = False
+        self.wrong = False
+        self.interrupted = False
+
+    def begin(self, plan: PerfPlan, devices: tuple[str, ...]) -> None:
+        """A plan begins."""
+        self._plan, self._devices = plan, devices
+        if self._as_csv and not self._headed:
+            self._print(report.csv_header(plan.percentile, cycles=self._cycles, peers=self._peers))
+            self._headed = True
+        elif not self._as_csv and not self._as_json:
+            self._print(report.header(plan, devices, cycles=self._cycles, final_only=self._final))
+
+    def on_the_way(self, plan: PerfPlan, result: PerfResult) -> None:
+        """A second has passed."""
+        if not self._final:
+            self._row(result, final=False)
+
+    def end(self, result: PerfResult) -> None:
+        """The plan is over."""
+        assert self._plan is not None
+        self.told.append(report.facts(self._plan, self._devices, result))
+        self._row(result, final=True)
+        self.interrupted = self.interrupted or result.interrupted
+        if result.interrupted:
+            typer.echo(f"interrupted after {result.iterations} of {self._plan.iterations} iterations", err=True)
+        for error in result.errors:
+            self.wrong = True
+            typer.echo(f"wrong: {error}", err=True)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        if self._as_json:
+            print(json.dumps(self.told, indent=2))
+
+    def _row(self, result: PerfResult, *, final: bool) -> None:
+        if self._as_csv:
+            self._print(report.csv_row(result, peers=self._peers))
+        elif not self._as_json:
+            self._print(report.row(result, final=final, final_only=self._final, thousands=self._thousands))
+
+    @staticmethod
+    def _print(text: str) -> None:
+        print(text, flush=True)
+
+
+_FOREVER = 10.0**8
+"""Seconds that a server waits for its client: until somebody ends it."""
+
+
+def _announce(host: str, port: int) -> None:
+    typer.echo(f"Waiting for connection at {host}:{port}", err=True)
+
+
+def _task(plan: PerfPlan) -> str:
+    return f"{plan.test} {plan.size}{f', {plan.peers} peers' if plan.peers > 1 else ''}"
+
+
+def _tell(plan: PerfPlan, devices: tuple[str, ...]) -> None:
+    typer.echo(f"{plan.test}, {plan.size} bytes, on {', '.join(devices)}", err=True)
+
+
+def _sizes(given: str) -> tuple[int, ...]:
+    parts = given.split(",")
+    if not all(part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"expected sizes such as 8 or 16,48, got {given!r}", param_hint="--size")
+    return tuple(map(int, parts))
+
+
+def _layouts(given: str) -> tuple[str, str]:
+    sender, *more = given.split(",")
+    if len(more) > 1:
+        raise typer.BadParameter(f"expected one layout or two, got {given!r}", param_hint="--layout")
+    return sender, more[0] if more else sender
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """A plan that makes no sense is a wrong option."""
+    try:
+        yield
+    except FabricError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None

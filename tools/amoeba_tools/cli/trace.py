@@ -1,0 +1,257 @@
+"""``amoeba trace``: the life of one fetching atomic, or of all operations of a program."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from amoeba.devices.devices import has_waveforms, speaks_packets
+from amoeba.libfabric.objects.cluster import open_cluster
+from amoeba_model.trace import Stage
+from amoeba_model.wire.render import layers, summary
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from amoeba_tools.capture import write_pcapng
+from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, readable_errors
+from amoeba_tools.tracing import (
+    MOST_EVENTS,
+    Recorder,
+    Recording,
+    Traced,
+    operations_of,
+    packets_of,
+    trace_fetch_atomic,
+)
+from amoeba_tools.tracing.durations import durations
+from amoeba_tools.tracing.html import write_page
+from amoeba_tools.tracing.scripts import run_script
+from amoeba_tools.tracing.waveforms import waveforms
+
+__all__ = ["PROGRAM_FOLLOWS", "trace"]
+
+PROGRAM_FOLLOWS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+"""What follows the program's name is its own."""
+_INTERRUPTED = 130
+
+
+def trace(
+    context: typer.Context,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROGRAM [ARGUMENTS]",
+            help="A Python file, or one of these commands, as gups, with its arguments: its operations are traced.",
+        ),
+    ] = None,
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    build: BuildOption = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page of it all, for a browser.")] = None,
+    pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
+    vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
+    fst: Annotated[Path | None, typer.Option(help="The same in FST, which is much shorter.")] = None,
+    tlps: Annotated[bool, typer.Option("--tlps", help="Print the packets on PCI Express, of rtl+pcie.")] = False,
+    events: Annotated[int, typer.Option(min=1, help="Events of a program after which recording ends.")] = MOST_EVENTS,
+) -> None:
+    """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
+
+    With a PROGRAM: run it, and print how long its operations took from stage to stage.
+
+    It says itself which NICs it opens: amoeba trace --html gups.html gups --device rtl.
+
+    Options of trace stand before it.
+    """
+    if vcd is not None and fst is not None:
+        raise typer.BadParameter("one simulation writes one format: --vcd or --fst", param_hint="--fst")
+    if program:
+        if tlps:
+            raise typer.BadParameter("a program has too many packets; those of one atomic: without a program",
+                                     param_hint="--tlps")  # fmt: skip
+        source = context.get_parameter_source("device")
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter("the program has options of its own, behind its name", param_hint="--device")
+        raise typer.Exit(_trace_program(context, program, html, pcapng, vcd, fst, events))
+    kinds = device_kinds(device, 2 if len(device) == 1 and "," not in device[0] else None)
+    rtl = sum(map(has_waveforms, kinds))
+    for option, path in (("--vcd", vcd), ("--fst", fst)):
+        if path is not None and not rtl:
+            raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint=option)
+    if tlps and not any(map(speaks_packets, kinds)):
+        raise typer.BadParameter("only a NIC on PCI Express has packets: add --device rtl+pcie", param_hint="--tlps")
+    console = Console()
+    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
+        check_writable(html, pcapng)
+        with open_cluster(kinds) as fabric:
+            traced = trace_fetch_atomic(fabric)
+            names = [nic.device.name for nic in fabric.nics]
+        console.print(
+            f"fetch_atomic(FI_SUM, FI_UINT64) by NIC 0 on memory of NIC {len(names) - 1}: "
+            f"found {traced.fetched}, left {traced.stored}"
+        )
+        for number, name in enumerate(names):
+            console.print(f"NIC {number}: {name}")
+        console.print(_stages(traced))
+        if tlps:
+            console.print(_packets(traced))
+        for frame in _frames(traced):
+            console.print(frame)
+        _write(console, [traced.recording], "the life of an atomic", html, pcapng, written)
+
+
+def _trace_program(
+    context: typer.Context, program: Sequence[str], html: Path | None, pcapng: Path | None, vcd: Path | None,
+    fst: Path | None, events: int,
+) -> int:  # fmt: skip
+    """Run a program, tell what it did, and return its exit status."""
+    console, recorder = Console(), Recorder(limit=events)
+    run = _runner(context, program)
+    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
+        check_writable(html, pcapng)
+        with recorder:
+            status = _status_of(run)
+        if recorder.foreign:  # a child of the program has come to its end here
+            raise typer.Exit(status)
+        recordings = recorder.recordings
+        if not recordings:
+            console.print("no simulated NIC of this process did anything")
+        if (vcd or fst) is not None and not written:
+            console.print("no waveform: no RTL NIC was opened in this process")
+        for recording in recordings:
+            for number, name in enumerate(recording.names):
+                console.print(f"NIC {number}: {name}")
+            if recording.cut_off is not None:
+                console.print(f"recording ended in cycle {recording.cut_off:,}: --events is {events:,}")
+            console.print(_durations(recording))
+        title = " ".join([Path(program[0]).name, *program[1:]])
+        _write(console, recordings, title, html, pcapng, written)
+    return status
+
+
+def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]:
+    """What runs one of these commands, or a file. Exits with a usage error if it is neither."""
+    name, arguments = program[0], list(program[1:])
+    assert context.parent is not None
+    commands: dict[str, Any] = getattr(context.parent.command, "commands", {})
+    if name in commands:
+        inner = commands[name].make_context(name, arguments, parent=context.parent)
+
+        def command() -> int:
+            with inner:
+                inner.command.invoke(inner)
+            return 0
+
+        return command
+    if not Path(name).is_file():
+        known = ", ".join(sorted(set(commands) - {"trace"}))
+        raise typer.BadParameter(f"{name} is neither a file nor one of {known}", param_hint="PROGRAM")
+    return lambda: run_script(Path(name), arguments)
+
+
+def _status_of(run: Callable[[], int]) -> int:
+    """The exit status that a program ends with; Ctrl-C ends it, too, and what was recorded is kept."""
+    try:
+        return run()
+    except typer.Exit as end:
+        return end.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _write(
+    console: Console, recordings: list[Recording], title: str, html: Path | None, pcapng: Path | None,
+    waveforms: Sequence[Path],
+) -> None:  # fmt: skip
+    """Write the files that were asked for, and say where they are."""
+    if html is not None:
+        started = time.monotonic()
+        with _saying(console, "writing the page"):
+            shown = write_page(html, recordings, title)
+        took = time.monotonic() - started
+        console.print(f"page of {shown:,} operations: {html}" + (f", in {took:.0f} s" if took > 2 else ""))
+    if pcapng is not None:
+        longest = max(recordings, key=lambda one: len(one.frames), default=None)
+        write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
+        several = f", of the busiest of {len(recordings)} networks" if len(recordings) > 1 else ""
+        console.print(f"frames: {pcapng}{several}")
+    for path in waveforms:
+        console.print(f"waveform: {path}; views: {path.with_suffix('.gtkw').name} for GTKWave, "
+                      f"{path.with_suffix('.sucl').name} for Surfer", soft_wrap=True)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _saying(console: Console, what: str) -> Iterator[None]:
+    """Show what takes a while, at a terminal."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        yield
+
+
+def _durations(recording: Recording) -> Table:
+    """Cycles from stage to stage: what takes far more than its least had to wait."""
+    operations = operations_of(recording)
+    title = f"{len(operations):,} operations: cycles from one stage to the next"
+    table = Table(title=title, box=SIMPLE, show_edge=False)
+    table.add_column("stage", no_wrap=True)
+    for title in ("times", "least", "median", "95 %", "most"):
+        table.add_column(title, justify="right")
+    for stage, *numbers in durations(operations):
+        table.add_row(Stage(stage).name.lower().replace("_", " "), *(f"{number:,}" for number in numbers))
+    return table
+
+
+def _stages(traced: Traced) -> Table:
+    table = Table(title="stages; cycles count from the doorbell", box=SIMPLE, padding=0, show_edge=False)
+    for title in ("cycle", "+"):
+        table.add_column(title, justify="right")
+    for title in ("NIC", "component", "stage", ""):
+        table.add_column(title, no_wrap=bool(title))
+    before = 0
+    for step in traced.steps:
+        table.add_row(
+            str(step.cycle),
+            str(step.cycle - before),
+            f"{step.nic}",
+            step.component,
+            step.event.stage.name.lower().replace("_", " "),
+            step.detail,
+        )
+        before = step.cycle
+    return table
+
+
+def _packets(traced: Traced) -> Table:
+    title = "packets on PCI Express; cycles as above, of their first beats"
+    table = Table(title=title, box=SIMPLE, padding=0, show_edge=False)
+    table.add_column("cycle", justify="right")
+    for title in ("NIC", "from", "packet"):
+        table.add_column(title, no_wrap=True)
+    for title in ("tag", "address", "bytes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("for")
+    for each in packets_of(traced):
+        table.add_row(
+            str(each.cycle), str(each.nic), "host" if each.by_host else "NIC", each.kind,
+            "" if each.tag is None else str(each.tag), each.place, str(each.size), each.purpose,
+        )  # fmt: skip
+    return table
+
+
+def _frames(traced: Traced) -> list[Table]:
+    """One table per frame, without the fields that UET reserves."""
+    tables = []
+    for sender, frame in traced.frames:
+        cycle = frame.cycle - traced.doorbell
+        title = f"frame of {len(frame.data)} bytes, has left NIC {sender} by cycle {cycle}"
+        table = Table(title=title, box=SIMPLE, show_edge=False)
+        table.add_column("layer")
+        table.add_column(summary(frame.data), overflow="fold")
+        for layer in layers(frame.data):
+            fields = ", ".join(f"{name} {value}" for name, value in layer.fields if not name.startswith("reserved"))
+            table.add_row(layer.name, fields)
+        tables.append(table)
+    return tables

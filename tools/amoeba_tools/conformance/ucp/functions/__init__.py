@@ -1,0 +1,56 @@
+"""One module or more per group of ``ucp.h``; each registers the checks of its functions."""
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+
+from amoeba_tools.conformance.registry import Check, Page, Unchecked, select_from
+from amoeba_tools.conformance.ucp.registry import functions
+
+__all__ = ["MODULES", "checks", "select", "unchecked"]
+
+MODULES = (
+    "tag_sends",
+    "tag_receives",
+    "tag_probes",
+    "active_messages",
+    "streams",
+    "rma",
+    "atomics",
+    "flushes",
+    "endpoints",
+    "listeners",
+    "workers",
+    "wakeup",
+    "memory",
+    "requests",
+    "contexts",
+    "config",
+)
+"""In the order in which their checks are listed and run."""
+
+
+def _pages() -> Iterable[Page]:
+    for name in MODULES:
+        import_module(f"amoeba_tools.conformance.ucp.functions.{name}")
+    return functions()
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """All checks, function by function: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    return tuple(check for page in _pages() for check in page.checks)
+
+
+@cache
+def unchecked() -> tuple[Unchecked, ...]:
+    """All sentences without a check, function by function."""
+    return tuple(sentence for page in _pages() for sentence in page.unchecked)
+
+
+def select(*patterns: str) -> tuple[Check, ...]:
+    """The checks with ids that match any of these: ``ucp_tag_*.*order*``; of a function by its name alone.
+
+    Raises ValueError for a pattern that matches none.
+    """
+    return select_from(checks(), *patterns)

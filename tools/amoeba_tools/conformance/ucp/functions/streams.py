@@ -1,0 +1,627 @@
+"""Streams: sends, receives into buffers and by reference, and polling (group COMM)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import amoeba.ucp as ucp
+
+from amoeba_tools.conformance.expectations import expect, expect_equal
+from amoeba_tools.conformance.ucp.expectations import expect_status
+from amoeba_tools.conformance.ucp.functions.common import (
+    BYTE,
+    FORCE_IMMEDIATE,
+    IN_PROGRESS,
+    INVALID,
+    LONG,
+    NO_IMMEDIATE,
+    OK,
+    Calls,
+    Generic,
+    nothing,
+    param,
+    pattern,
+)
+from amoeba_tools.conformance.ucp.pair import Pair
+from amoeba_tools.conformance.ucp.registry import Function, across
+
+send_nb = Function("ucp_stream_send_nb", 3287)
+send_nbx = Function("ucp_stream_send_nbx", 3318)
+recv_nb = Function("ucp_stream_recv_nb", 3599)
+recv_nbx = Function("ucp_stream_recv_nbx", 3640)
+recv_data_nb = Function("ucp_stream_recv_data_nb", 3677)
+request_test = Function("ucp_stream_recv_request_test", 4376)
+data_release = Function("ucp_stream_data_release", 4412)
+worker_poll = Function("ucp_stream_worker_poll", 2216)
+
+WAITALL = ucp.UCP_STREAM_RECV_FLAG_WAITALL
+Call = Callable[..., Any]
+
+
+def by_nb(ep: Any, data: Any, count: int, datatype: int = BYTE, cb: Any = None) -> Any:
+    return ucp.ucp_stream_send_nb(ep, data, count, datatype, cb, 0)
+
+
+def by_nbx(ep: Any, data: Any, count: int, datatype: int = BYTE, cb: Any = None) -> Any:
+    told = None if cb is None else lambda request, status, user_data: cb(request, status)
+    return ucp.ucp_stream_send_nbx(ep, data, count, param(datatype=datatype, cb=told))
+
+
+def into_nb(ep: Any, buffer: Any, count: int, datatype: int = BYTE, cb: Any = nothing, flags: int = 0) -> Any:
+    return ucp.ucp_stream_recv_nb(ep, buffer, count, datatype, cb, flags)
+
+
+def into_nbx(ep: Any, buffer: Any, count: int, datatype: int = BYTE, cb: Any = None, flags: int = 0) -> Any:
+    told = None if cb is None else lambda request, status, length, user_data: cb(request, status, length)
+    return ucp.ucp_stream_recv_nbx(ep, buffer, count, param(datatype=datatype, cb=told, flags=flags))
+
+
+def received(pair: Pair, length: int, ep: Any = None) -> bytes:
+    """So many bytes of the stream of ``far``."""
+    buffer = bytearray(length)
+    request, _ = into_nbx(pair.far.ep if ep is None else ep, buffer, length, flags=int(WAITALL))
+    expect_equal("status of the receive", pair.finish(request), OK)
+    return bytes(buffer)
+
+
+def there(pair: Pair, data: bytes) -> None:
+    """Send bytes, and wait until they can be read."""
+    pair.finish(by_nbx(pair.near.ep, data, len(data)))
+    pair.wait(lambda: ucp.ucp_stream_worker_poll(pair.far.worker, 1, 0), "data in the stream")
+
+
+# Sends
+
+
+@across(
+    (
+        send_nb,
+        3253,
+        "This routine sends data that is described by the local address buffer, size count, and datatype "
+        "object to the destination endpoint ep.",
+        by_nb,
+    ),
+    (
+        send_nbx,
+        3296,
+        "This routine sends data that is described by the local address buffer, size count object to the "
+        "destination endpoint ep.",
+        by_nbx,
+    ),
+)
+def bytes_arrive_in_order(pair: Pair, call: Call) -> None:
+    """Of several sends, a few bytes and more than a packet; the borders of messages do not show."""
+    data = pattern(LONG + 200)
+    requests = [
+        call(pair.near.ep, data[a:b], b - a)
+        for a, b in ((0, 1), (1, 100), (100, LONG + 100), (LONG + 100, LONG + 200))
+    ]
+    expect_equal("first bytes", received(pair, 50), data[:50])
+    expect_equal("others", received(pair, LONG + 150), data[50:])
+    expect_equal("statuses", {pair.finish(request) for request in requests}, {OK})
+
+
+@across(
+    (send_nb, 3271, "Datatype descriptor for the elements in the buffer.", by_nb),
+    (send_nbx, 3308, "Number of elements to send.", by_nbx),
+)
+def elements_pieces_and_packed_data_are_sent(pair: Pair, call: Call) -> None:
+    """Two elements of four bytes; a list of two pieces; an application's datatype."""
+    pair.finish(call(pair.near.ep, b"elements", 2, ucp.ucp_dt_make_contig(4)))
+    pieces = [ucp.ucp_dt_iov_t(b"pie", 3), ucp.ucp_dt_iov_t(b"ces", 3)]
+    pair.finish(call(pair.near.ep, pieces, 2, ucp.ucp_dt_make_iov()))
+    generic = Generic(pair.keep)
+    pair.finish(call(pair.near.ep, b"packed", 6, generic.datatype))
+    packed = bytes(byte ^ 0x5A for byte in b"packed")
+    expect_equal("stream", received(pair, 20), b"elementspieces" + packed)
+
+
+@across(
+    (send_nb, 3256, "The send operation is considered completed when it is safe to reuse the source buffer.", by_nb),
+    (
+        send_nbx,
+        3299,
+        "The send operation is considered completed when it is safe to reuse the source buffer.",
+        by_nbx,
+    ),
+)
+def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
+    """What is written there afterwards does not show, though nobody has read the stream."""
+    for length in (8, LONG):
+        data = bytearray(pattern(length))
+        expect_equal("status", pair.finish(call(pair.near.ep, data, length)), OK)
+        data[:] = bytes(length)
+        expect_equal("stream", received(pair, length), pattern(length))
+
+
+@across(
+    (
+        send_nb,
+        3259,
+        "If the operation is not completed immediately and no error reported, then the UCP library will "
+        "schedule invocation of the callback cb upon completion of the send operation.",
+        by_nb,
+    ),
+    (
+        send_nbx,
+        3313,
+        "otherwise - Operation was scheduled for send and can be completed at any point in time.",
+        by_nbx,
+    ),
+)
+def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
+    """With its request and UCS_OK, not inside the call; one that is over at once calls nobody."""
+    calls = Calls()
+    request = call(pair.near.ep, pattern(LONG), LONG, cb=calls)
+    expect(request is not None, f"{LONG} bytes: expected a request, got None")
+    expect_equal("calls inside the call", calls.told, [])
+    received(pair, LONG)
+    pair.wait(lambda: calls.told, "a callback")
+    pair.settle()
+    expect_equal("calls", calls.told, [(request, OK)])
+    expect_equal("status", pair.finish(request), OK)
+
+
+@across(
+    (
+        send_nb,
+        3257,
+        "If the send operation is completed immediately the routine returns UCS_OK and the callback "
+        "function cb is not invoked.",
+        by_nb,
+    ),
+    (send_nbx, 3300, "If the send operation is completed immediately the routine returns UCS_OK.", by_nbx),
+)
+def nothing_is_sent_at_once(pair: Pair, call: Call) -> None:
+    """0 bytes are over, and nobody is called; the stream goes on behind them."""
+    calls = Calls()
+    expect_equal("what the call returned", call(pair.near.ep, b"", 0, cb=calls), None)
+    pair.finish(call(pair.near.ep, b"behind", 6))
+    expect_equal("stream", received(pair, 6), b"behind")
+    expect_equal("calls", calls.told, [])
+
+
+@across(
+    (
+        send_nb,
+        3255,
+        "The routine is non-blocking and therefore returns immediately, however the actual send operation "
+        "may be delayed.",
+        by_nb,
+    ),
+    (
+        send_nbx,
+        3297,
+        "The routine is non-blocking and therefore returns immediately, however the actual send operation "
+        "may be delayed.",
+        by_nbx,
+    ),
+)
+def a_stream_that_nobody_reads_holds_up_no_messages(pair: Pair, call: Call) -> None:
+    """Sends beyond what the other end keeps are taken, and wait; a tagged message overtakes them."""
+    piece, count = pattern(30_000), 10
+    requests = [call(pair.near.ep, piece, len(piece)) for _ in range(count)]
+    buffer = bytearray(4)
+    receive = ucp.ucp_tag_recv_nbx(pair.far.worker, buffer, 4, 1, 1, None)
+    pair.finish(ucp.ucp_tag_send_nbx(pair.near.ep, b"fast", 4, 1, None))
+    expect_equal("tagged message", (pair.finish(receive), bytes(buffer)), (OK, b"fast"))
+    expect(any(request is not None and not request.done for request in requests), "nothing waits")
+    for index in range(count):
+        expect_equal(f"piece {index}", received(pair, len(piece)), piece)
+    expect_equal("statuses", {pair.finish(request) for request in requests}, {OK})
+
+
+@across(
+    (send_nb, 3279, "UCS_PTR_IS_ERR(_ptr) - The send operation failed.", by_nb),
+    (send_nbx, 3312, "UCS_PTR_IS_ERR(_ptr) - The send operation failed.", by_nbx),
+)
+def a_send_that_cannot_be_meant_sends_nothing(pair: Pair, call: Call) -> None:
+    """A short buffer, no endpoint, a datatype of no class."""
+    for what, arguments in (
+        ("short buffer", (pair.near.ep, b"12", 3)),
+        ("no endpoint", (pair.near.worker, b"12", 2)),
+        ("datatype", (pair.near.ep, b"12", 2, 5)),
+    ):
+        with expect_status(what, INVALID):
+            call(*arguments)
+    pair.settle()
+    expect_equal("stream", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
+
+
+@send_nbx.says(3314, "The request handle is returned to the application in order to track progress of the message.")
+def a_request_can_be_demanded(pair: Pair) -> None:
+    """With NO_IMM_CMPL of a few bytes, and of none; the callback gets user data."""
+    for data in (b"few", b""):
+        calls = Calls()
+        asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
+        request = ucp.ucp_stream_send_nbx(pair.near.ep, data, len(data), asked)
+        expect(request is not None, "expected a request, got None")
+        pair.wait(lambda: calls.told, "a callback")  # noqa: B023
+        expect_equal("calls", calls.told, [(request, OK, "mine")])
+        ucp.ucp_request_free(request)
+    expect_equal("stream", received(pair, 3), b"few")
+
+
+# Receives
+
+
+@across(
+    (
+        recv_nb,
+        3563,
+        "This routine receives data that is described by the local address buffer, size count, and "
+        "datatype object on the endpoint ep.",
+        into_nb,
+    ),
+    (
+        recv_nbx,
+        3610,
+        "This routine receives data that is described by the local address buffer, size count object on "
+        "the endpoint ep.",
+        into_nbx,
+    ),
+)
+def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
+    """Posted before it is sent: a request; when it is there: None and its length."""
+    buffer = bytearray(10)
+    request, _ = call(pair.far.ep, buffer, 10)
+    expect(request is not None, "expected a request, got None")
+    pair.finish(by_nbx(pair.near.ep, b"early", 5))
+    pair.wait(lambda: request.done, "an end of the receive")
+    expect_equal("early", ucp.ucp_stream_recv_request_test(request), (OK, 5))
+    ucp.ucp_request_free(request)
+    expect_equal("buffer", bytes(buffer), b"early" + bytes(5))
+    there(pair, b"late")
+    expect_equal("late", call(pair.far.ep, buffer, 10), (None, 4))
+    expect_equal("buffer", bytes(buffer[:4]), b"late")
+
+
+@across(
+    (
+        recv_nb,
+        3585,
+        "The amount of data received, in bytes, is always an integral multiple of the datatype size.",
+        into_nb,
+    ),
+    (
+        recv_nbx,
+        3637,
+        "The amount of data received, in bytes, is always an integral multiple of the datatype size.",
+        into_nbx,
+    ),
+)
+def whole_elements_are_received(pair: Pair, call: Call) -> None:
+    """10 bytes are no end of a receive of elements of 4; with 2 more it is over, of 12; what is behind it stays."""
+    there(pair, pattern(10))
+    buffer, words = bytearray(16), ucp.ucp_dt_make_contig(4)
+    request, _ = call(pair.far.ep, buffer, 4, words)
+    expect(request is not None, "half an element was received")
+    pair.finish(by_nbx(pair.near.ep, pattern(12)[10:], 2))
+    pair.wait(lambda: request.done, "the rest of the element")
+    expect_equal("length", ucp.ucp_stream_recv_request_test(request), (OK, 12))
+    expect_equal("elements", bytes(buffer[:12]), pattern(12))
+    ucp.ucp_request_free(request)
+    there(pair, pattern(14))
+    expect_equal("three elements of 14 bytes", call(pair.far.ep, buffer, 3, words), (None, 12))
+    expect_equal("elements", bytes(buffer[:12]), pattern(12))
+    expect_equal("rest", received(pair, 2), pattern(14)[12:])
+
+
+@across(
+    (recv_nb, 3587, "Flags defined in ucp_stream_recv_flags_t.", into_nb),
+    (
+        recv_nbx,
+        3622,
+        "This operation supports specific flags, which can be passed in param by ucp_request_param_t.flags.",
+        into_nbx,
+    ),
+)
+def waitall_waits_for_all(pair: Pair, call: Call) -> None:
+    """Of what comes in three pieces, the last of which is longer."""
+    buffer = bytearray(10)
+    request, _ = call(pair.far.ep, buffer, 10, flags=int(WAITALL))
+    for piece in (b"0123", b"456"):
+        pair.finish(by_nbx(pair.near.ep, piece, len(piece)))
+    pair.settle()
+    expect_equal("status before all is there", ucp.ucp_request_check_status(request), IN_PROGRESS)
+    pair.finish(by_nbx(pair.near.ep, b"789+", 4))
+    expect_equal("status", pair.finish(request), OK)
+    expect_equal("buffer", bytes(buffer), b"0123456789")
+    expect_equal("rest", received(pair, 1), b"+")
+
+
+@across(
+    (
+        recv_nb,
+        3568,
+        "In order to notify the application about completion of a scheduled receive operation, the UCP "
+        "library will invoke the call-back cb when data is in the receive buffer and ready for application"
+        " access.",
+        into_nb,
+    ),
+    (
+        recv_nbx,
+        3633,
+        "otherwise - Operation was scheduled for receive. A request handle is returned to the application "
+        "in order to track progress of the operation.",
+        into_nbx,
+    ),
+)
+def the_callback_is_told_the_length(pair: Pair, call: Call) -> None:
+    """Once; the buffer is filled then. What is there at once calls nobody."""
+    calls, buffer = Calls(), bytearray(8)
+    request, _ = call(pair.far.ep, buffer, 8, cb=calls)
+    pair.finish(by_nbx(pair.near.ep, b"call", 4))
+    pair.wait(lambda: calls.told, "a callback")
+    expect_equal("calls", calls.told, [(request, OK, 4)])
+    expect_equal("buffer", bytes(buffer[:4]), b"call")
+    ucp.ucp_request_free(request)
+    there(pair, b"now")
+    expect_equal("at once", call(pair.far.ep, buffer, 8, cb=calls), (None, 3))
+    pair.settle()
+    expect_equal("calls", len(calls.told), 1)
+
+
+@across(
+    (
+        recv_nb,
+        3565,
+        "The receive operation is considered complete when the message is delivered to the buffer.",
+        into_nb,
+    ),
+    (
+        recv_nbx,
+        3612,
+        "The receive operation is considered complete when the message is delivered to the buffer.",
+        into_nbx,
+    ),
+)
+def receives_are_met_in_order(pair: Pair, call: Call) -> None:
+    """Three receives of four bytes; the stream goes into one after the other."""
+    buffers = [bytearray(4) for _ in range(3)]
+    requests = [call(pair.far.ep, buffer, 4, flags=int(WAITALL))[0] for buffer in buffers]
+    pair.finish(by_nbx(pair.near.ep, pattern(12), 12))
+    expect_equal("statuses", [pair.finish(request) for request in requests], [OK] * 3)
+    expect_equal("buffers", b"".join(buffers), pattern(12))
+
+
+@across(
+    (recv_nb, 3571, "If the receive operation cannot be started, the routine returns an error.", into_nb),
+    (recv_nbx, 3613, "If the receive operation cannot be started, the routine returns an error.", into_nbx),
+)
+def a_receive_that_cannot_be_meant_takes_nothing(pair: Pair, call: Call) -> None:
+    """A buffer too short or read-only, no endpoint; the data stays."""
+    there(pair, b"stay")
+    for what, arguments in (
+        ("short buffer", (pair.far.ep, bytearray(3), 4)),
+        ("read-only buffer", (pair.far.ep, b"1234", 4)),
+        ("no endpoint", (pair.far.worker, bytearray(4), 4)),
+    ):
+        with expect_status(what, INVALID):
+            call(*arguments)
+    expect_equal("stream", received(pair, 4), b"stay")
+
+
+@across(
+    (recv_nb, 3577, "Datatype descriptor for the elements in the buffer.", into_nb),
+    (recv_nbx, 3621, "Operation parameters, see ucp_request_param_t.", into_nbx),
+)
+def pieces_and_packed_data_are_received(pair: Pair, call: Call) -> None:
+    """Into a list of two pieces; by an application's datatype."""
+    one, other = bytearray(3), bytearray(3)
+    pieces = [ucp.ucp_dt_iov_t(one, 3), ucp.ucp_dt_iov_t(other, 3)]
+    there(pair, b"pieces")
+    expect_equal("pieces", call(pair.far.ep, pieces, 2, ucp.ucp_dt_make_iov()), (None, 6))
+    expect_equal("buffers", (bytes(one), bytes(other)), (b"pie", b"ces"))
+    generic, buffer = Generic(pair.keep), bytearray(6)
+    there(pair, bytes(byte ^ 0x5A for byte in b"packed"))
+    expect_equal("packed", call(pair.far.ep, buffer, 6, generic.datatype), (None, 6))
+    expect_equal("buffer", bytes(buffer), b"packed")
+    expect_equal("ends", generic.calls.count("finish"), 1)
+
+
+@recv_nbx.says(
+    3627,
+    "NULL - The receive operation was completed immediately. In this case the value pointed by length is "
+    "updated by the size of received data.",
+)
+def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
+    """FORCE_IMM_CMPL without data is NO_RESOURCE; NO_IMM_CMPL with data a request."""
+    with expect_status("no data", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
+        ucp.ucp_stream_recv_nbx(pair.far.ep, bytearray(4), 4, param(op_attr_mask=FORCE_IMMEDIATE))
+    there(pair, b"data")
+    calls, buffer = Calls(), bytearray(4)
+    asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data=3)
+    request, _ = ucp.ucp_stream_recv_nbx(pair.far.ep, buffer, 4, asked)
+    expect(request is not None, "expected a request, got None")
+    pair.wait(lambda: calls.told, "a callback")
+    expect_equal("calls", calls.told, [(request, OK, 4, 3)])
+    ucp.ucp_request_free(request)
+
+
+# By reference
+
+
+@recv_data_nb.says(3650, "This routine receives any available data from endpoint ep.")
+def available_data_is_returned(pair: Pair) -> None:
+    """As an array of bytes, in order, until nothing is left."""
+    pair.finish(by_nbx(pair.near.ep, pattern(LONG), LONG))
+    got = b""
+
+    def take() -> bool:
+        nonlocal got
+        while (data := ucp.ucp_stream_recv_data_nb(pair.far.ep)) is not None:
+            got += bytes(data)
+            ucp.ucp_stream_data_release(pair.far.ep, data)
+        return len(got) >= LONG
+
+    pair.wait(take, "all data")
+    expect_equal("data", got, pattern(LONG))
+
+
+@recv_data_nb.says(3661, "NULL - No received data available on the ep.")
+def without_data_there_is_nothing(pair: Pair) -> None:
+    """Before anything has come, and after all was taken."""
+    expect_equal("before", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
+    there(pair, b"data")
+    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
+    assert data is not None
+    expect_equal("afterwards", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
+    ucp.ucp_stream_data_release(pair.far.ep, data)
+
+
+@recv_data_nb.says(
+    3652,
+    "If data is immediately available, UCS_STATUS_PTR(_ptr) is returned as a pointer to the data, and "
+    "length is set to the size of the returned data buffer.",
+)
+def data_stays_until_it_is_released(pair: Pair) -> None:
+    """What comes meanwhile does not touch it; a receive gets what is behind it."""
+    there(pair, b"first")
+    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
+    assert data is not None
+    there(pair, b"second")
+    expect_equal("receive", received(pair, 6), b"second")
+    expect_equal("data", (bytes(data), data.nbytes), (b"first", 5))
+    ucp.ucp_stream_data_release(pair.far.ep, data)
+
+
+@data_release.says(
+    4408,
+    "This routine releases internal UCP data buffer returned by ucp_stream_recv_data_nb when data is "
+    "processed, the application can't use this buffer after calling this function.",
+)
+def data_is_released_once(pair: Pair) -> None:
+    """The second time it is INVALID_PARAM."""
+    there(pair, b"once")
+    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
+    assert data is not None
+    ucp.ucp_stream_data_release(pair.far.ep, data)
+    with expect_status("the second time", INVALID):
+        ucp.ucp_stream_data_release(pair.far.ep, data)
+
+
+@data_release.says(4405, "Data pointer to release, which was returned from ucp_stream_recv_data_nb.")
+def only_what_was_returned_can_be_released(pair: Pair) -> None:
+    """Not a part of it, not other memory, not by another endpoint."""
+    there(pair, b"part")
+    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
+    assert data is not None
+    for what, ep, given in (
+        ("a part", pair.far.ep, data[1:]),
+        ("other memory", pair.far.ep, memoryview(b"part")),
+        ("no memory", pair.far.ep, 5),
+        ("another endpoint", pair.near.ep, data),
+    ):
+        with expect_status(what, INVALID):
+            ucp.ucp_stream_data_release(ep, given)  # type: ignore[arg-type]  # that is what is tried
+    ucp.ucp_stream_data_release(pair.far.ep, data)
+
+
+# Requests
+
+
+@request_test.says(
+    4364,
+    "This routine checks the state and returns current status of the request returned from "
+    "ucp_stream_recv_nb routine.",
+)
+def test_tells_the_status(pair: Pair) -> None:
+    """UCS_INPROGRESS until there is data; then UCS_OK."""
+    request, _ = into_nb(pair.far.ep, bytearray(4), 4)
+    expect_equal("before", ucp.ucp_stream_recv_request_test(request)[0], IN_PROGRESS)
+    pair.finish(by_nbx(pair.near.ep, b"data", 4))
+    pair.wait(lambda: ucp.ucp_stream_recv_request_test(request)[0] is not IN_PROGRESS, "data")
+    expect_equal("after", ucp.ucp_stream_recv_request_test(request), (OK, 4))
+    ucp.ucp_request_free(request)
+
+
+@request_test.says(
+    4369,
+    "The size of the received data in bytes. This value is only valid if the status is UCS_OK. If valid, "
+    "it is always an integral multiple of the datatype size associated with the request.",
+)
+def test_tells_whole_elements(pair: Pair) -> None:
+    """0 bytes while of elements of 3 there are 7 bytes; then 9."""
+    request, _ = into_nb(pair.far.ep, bytearray(12), 4, ucp.ucp_dt_make_contig(3))
+    pair.finish(by_nbx(pair.near.ep, pattern(7), 7))
+    pair.settle()
+    expect_equal("of 7 bytes", ucp.ucp_stream_recv_request_test(request), (IN_PROGRESS, 0))
+    pair.finish(by_nbx(pair.near.ep, pattern(2), 2))
+    pair.wait(lambda: ucp.ucp_stream_recv_request_test(request)[0] is not IN_PROGRESS, "data")
+    expect_equal("of 9 bytes", ucp.ucp_stream_recv_request_test(request), (OK, 9))
+    ucp.ucp_request_free(request)
+
+
+@request_test.says(4365, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
+def test_takes_requests_of_streams_alone(pair: Pair) -> None:
+    """One of a send is INVALID_PARAM."""
+    request = ucp.ucp_stream_send_nbx(pair.near.ep, b"data", 4, param(op_attr_mask=NO_IMMEDIATE))
+    with expect_status("a send", INVALID):
+        ucp.ucp_stream_recv_request_test(request)  # type: ignore[arg-type]  # it is one
+    expect_equal("status", pair.finish(request), OK)
+    received(pair, 4)
+
+
+# Polling
+
+
+@worker_poll.says(
+    2200,
+    "This non-blocking routine returns endpoints on a worker which are ready to consume streaming data.",
+)
+def endpoints_with_data_are_told(pair: Pair) -> None:
+    """With their user data; none before anything has come."""
+    near, far = pair.entity(0), pair.entity(1)
+    near.connect(far)
+    far.connect(near, user_data="mine")
+    expect_equal("before", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
+    pair.finish(by_nbx(near.ep, b"data", 4))
+    found: list[Any] = []
+
+    def look() -> bool:
+        found.extend(ucp.ucp_stream_worker_poll(far.worker, 4, 0))
+        return bool(found)
+
+    pair.wait(look, "an endpoint")
+    expect_equal("endpoints", [(each.ep is far.ep, each.user_data) for each in found], [(True, "mine")])
+    expect_equal("data", received(pair, 4, far.ep), b"data")
+    expect_equal("when all was read", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
+
+
+@worker_poll.says(
+    2212,
+    "On success, non-negative value (less or equal max_eps) indicates actual number of endpoints filled in"
+    " poll_eps array.",
+)
+def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
+    """Two are ready: each is told once."""
+    near, far = pair.couple()
+    other = (near.connect(far), far.connect(near))
+    for ep in (near.ep, other[0]):
+        pair.finish(by_nbx(ep, b"data", 4))
+    pair.settle()
+    expect_equal("none", ucp.ucp_stream_worker_poll(far.worker, 0, 0), [])
+    told = [ucp.ucp_stream_worker_poll(far.worker, 1, 0) for _ in range(3)]
+    expect_equal("numbers", [len(each) for each in told], [1, 1, 0])
+    expect_equal("endpoints", {told[0][0].ep, told[1][0].ep}, {far.ep, other[1]})
+
+
+@worker_poll.says(2211, "Negative value indicates an error according to ucs_status_t.")
+def polling_needs_a_worker_with_streams(pair: Pair) -> None:
+    """Without UCP_FEATURE_STREAM, with a negative number, of what is no worker: INVALID_PARAM."""
+    entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
+    for what, worker, most in (("feature", entity.worker, 1), ("number", pair.far.worker, -1), ("worker", None, 1)):
+        with expect_status(what, INVALID):
+            ucp.ucp_stream_worker_poll(worker, most, 0)  # type: ignore[arg-type]  # that is what is tried
+
+
+for _page in (send_nb, send_nbx):
+    _page.silent(
+        "The user should not modify any part of the buffer after this operation is called, until the "
+        "operation completes.",
+        "asks something of the application",
+    )
+recv_data_nb.silent(
+    "In some cases, receiving data directly into a UCP-supplied buffer can be more optimal",
+    "speed is measured elsewhere",
+)

@@ -1,0 +1,137 @@
+"""Results against those of another run, and as plots and pages."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+
+from amoeba_tools.plots import Point, line_plot
+
+__all__ = ["QUANTITIES", "comparison", "page_of", "plot_of", "read_results"]
+
+QUANTITIES = {
+    "latency": ("overall", "microseconds of an operation"),
+    "bandwidth": ("bandwidth_overall", "MiB per second"),
+    "rate": ("rate_overall", "operations per second"),
+    "cycles": ("cycles", "cycles of an operation"),
+}
+"""What can be plotted: the result's name for it, and its unit."""
+_SAME = ("api", "test", "op", "datatype", "outstanding", "sizes", "layouts", "peers")
+"""Of a plan: with these alike, results are of the same thing."""
+
+Facts = Mapping[str, Any]
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """What ``amoeba perf --json`` has printed into a file.
+
+    Raises FI_EINVAL for a file that holds something else, and what opening it raises.
+    """
+    try:
+        told = json.loads(path.read_text())
+    except ValueError as error:
+        raise fabric_error(Errno.FI_EINVAL, f"{path} is no JSON: {error}") from None
+    results: list[dict[str, Any]] = told if isinstance(told, list) else [{}]
+    if not all(isinstance(each, dict) and {"plan", "overall"} <= set(each) for each in results):
+        raise fabric_error(Errno.FI_EINVAL, f"expected what amoeba perf --json prints in {path}")
+    return results
+
+
+def comparison(facts: Sequence[Facts], old: Sequence[Facts]) -> list[tuple[str, float, float | None, float | None]]:
+    """For each result: what it is of, microseconds of an operation, those of before, and how often faster it is.
+
+    The last two are None where the old results have none of the same test, operation and sizes. Cycles are compared
+    where both have them: they do not depend on the host.
+    """
+    before = {_identity(each): each for each in old}
+    rows = []
+    for each in facts:
+        other = before.get(_identity(each))
+        key = "cycles" if other is not None and each.get("cycles") and other.get("cycles") else "overall"
+        now, then = each[key], None if other is None else other[key]
+        rows.append((name_of(each), now, then, None if not then or not now else then / now))
+    return rows
+
+
+def name_of(facts: Facts) -> str:
+    """The test, what it does, its size, and the number of its peers if there are several."""
+    plan = facts["plan"]
+    return f"{_kind_of(plan)}, {sum(plan['sizes'])} bytes{_with_peers(plan)}"
+
+
+def _kind_of(plan: Facts) -> str:
+    """The test, and what it does."""
+    op = f" {plan['op']}" if plan.get("op") else ""
+    datatype = f" {plan['datatype']}" if plan["test"] == "rdm_atomic" else ""
+    return f"{plan['test']}{op}{datatype}"
+
+
+def _with_peers(plan: Facts) -> str:
+    peers = _peers_of(plan)
+    return f", {peers} peers" if peers > 1 else ""
+
+
+def _peers_of(plan: Facts) -> int:
+    """1 in a file of before there could be more."""
+    return int(plan.get("peers", 1))
+
+
+def _identity(facts: Facts) -> str:
+    plan = facts["plan"]
+    same = {**{name: plan.get(name) for name in _SAME}, "peers": _peers_of(plan), "devices": facts.get("devices")}
+    return json.dumps(same, default=str)
+
+
+def plot_of(facts: Sequence[Facts], quantity: str) -> str:
+    """Lines of one quantity over the message size, one for each test and number of peers, as SVG; over the number of
+    peers if that differs and the size does not. Raises FI_EINVAL if there are none."""
+    name, unit = QUANTITIES[quantity]
+    plans = [each["plan"] for each in facts]
+    over_peers = len({sum(plan["sizes"]) for plan in plans}) == 1 < len(set(map(_peers_of, plans)))
+    lines: dict[str, list[Point]] = {}
+    for each in facts:
+        plan, value = each["plan"], each.get(name)
+        at = _peers_of(plan) if over_peers else sum(plan["sizes"])
+        if at and value:
+            line = _kind_of(plan) if over_peers else _kind_of(plan) + _with_peers(plan)
+            lines.setdefault(line, []).append((at, value))
+    if not lines:
+        raise fabric_error(Errno.FI_EINVAL, f"there is no {quantity} to plot: cycles are of RTL, in one process")
+    devices = " and ".join(dict.fromkeys(device for each in facts for device in each.get("devices", ())))
+    title = f"{quantity.capitalize()} on {devices}"
+    if over_peers:
+        size = sum(plans[0]["sizes"])
+        return line_plot(title, lines, x_label=f"peers, with messages of {size} bytes", y_label=unit, x_binary=True)
+    return line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
+
+
+def page_of(facts: Sequence[Facts]) -> str:
+    """A page of its own with plots of all quantities that there are, and the table."""
+    quantities = [name for name, (key, _) in QUANTITIES.items() if any(each.get(key) for each in facts)]
+    plots = "\n".join(f"<figure>{plot_of(facts, name)}</figure>" for name in quantities)
+    columns = ("overall", "bandwidth_overall", "rate_overall", "cycles")
+    rows = "\n".join(
+        f"<tr><td>{escape(name_of(each))}</td>"
+        + "".join(f"<td>{each[key]:,.3f}</td>" if each.get(key) else "<td>-</td>" for key in columns)
+        + f"<td>{'yes' if each.get('verified') else 'no'}</td></tr>"
+        for each in facts
+    )
+    return _PAGE.format(plots=plots, rows=rows)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>amoeba perf</title>
+<style>:root{{color-scheme:light dark}}body{{font:16px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}}
+table{{border-collapse:collapse}}td,th{{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}}
+td:first-child,th:first-child{{text-align:left}}figure{{margin:1em 0}}svg{{max-width:45em}}</style>
+<h1>amoeba perf</h1>
+{plots}
+<table><thead><tr><th>test</th><th>µs</th><th>MiB/s</th><th>operations/s</th><th>cycles</th><th>verified</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table></html>
+"""
