@@ -116,7 +116,8 @@ class SimulatedDevice(Device):
     def last_activity(self) -> int:
         """The clock when something last happened at the NIC's borders: registers, host memory, link, interrupts.
 
-        The clock may rest with requests in flight, while the NIC waits for a peer: as long as a retransmission takes.
+        The value may stay the same with requests in flight, while the NIC waits for a peer: for as long as a
+        retransmission takes.
         """
         return self.cycles
 

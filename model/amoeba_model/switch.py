@@ -40,7 +40,7 @@ class Switch:
         Bytes that leave through a port per cycle: 32 are what a NIC of 256 bits sends.
     mark : int, optional
         Bytes at a port from which on IPv4 packets that come there are marked "congestion experienced" (RFC 3168,
-        section 5), even those of senders that do not announce ECN, as Amoeba's NICs.
+        section 5), whether or not they announce that their sender knows of it: those of Amoeba's NICs do not.
     nic_buffer : int
         Bytes of arriving frames that each NIC's MAC holds, which tells the switch to stop as the switch does
         with ``pause``, and drops what does not fit without. The model takes what arrives at once, and needs none.

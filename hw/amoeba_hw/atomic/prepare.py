@@ -216,7 +216,7 @@ class PrepareOperands(wiring.Component):
 
 
 def _relations(control, sign, zero, target_sign):
-    """Return whether to raise the flag if the target's magnitude is above, equal, or below that of such a number."""
+    """Return whether to raise the flag if the target's magnitude is above, equal to, or below the other's."""
     differ = (control.floating | control.signed) & (sign ^ target_sign)
     # Of integers, which are compared with their signs, only those of unequal sign come out in the wrong order.
     by_sign = Mux(sign, control.on_greater, control.on_less)

@@ -99,7 +99,7 @@ class LinkCrossing(wiring.Component):
         return queue
 
     def _elaborate_credits(self, m):
-        """Return credits for reads from the link: one for each that it took, while it takes more."""
+        """Pass credits for reads from the link to the NIC: one for each read that it took, while it takes more."""
         nic, link = self.nic, self.link
         queue = _queue(m, "credits", 1, _SHORT, to_nic=True)
         owed, under_way = Signal(range(READS_LATE + 2), init=READS), Signal(range(READS_LATE + 2), init=READS)

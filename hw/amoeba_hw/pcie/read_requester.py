@@ -17,7 +17,7 @@ WIDE_READ = data.StructLayout({"request": READ_REQUEST, "each": 1, "user": USER_
 
 
 def size_mask(code, limit):
-    """Mask the low bits of an address within a block of 128 bytes << ``code``, or ``limit`` bytes if that is less.
+    """Return the mask of an address within a block of 128 bytes << ``code``, or ``limit`` bytes if that is less.
 
     ``limit`` is a power of two from 128 to 4,096.
     """

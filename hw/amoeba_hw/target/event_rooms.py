@@ -69,7 +69,7 @@ class EventRooms(wiring.Component):
     promise, give_back : EVENT_CLAIM, In
         One entry is reserved; a reserved entry is not needed. Claims of an earlier generation are ignored.
     open, blocked : Out, a bit per context
-        Has an event ring with a free entry, or without one. Shows everything up to the cycle before.
+        The context has an event ring with a free entry, or a full one. Shows everything up to the cycle before.
     order_promise, order_give_back : EVENT_CLAIM, In
         The same for receive descriptors, at the same time.
     order_room : Out, a bit per context

@@ -76,7 +76,7 @@ class PdcTable(wiring.Component):
         Of the contexts: where a message needs an event and a slot. Stay while their context is enabled.
     enabled : In, a bit per context
     event_open, event_blocked : In, a bit per context
-        The context has an event ring with a free entry, or without one; reservations count from the next cycle on.
+        The context has an event ring with a free entry, or a full one; reservations count from the next cycle on.
     slot_open, slot_blocked : In, a bit per context
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In

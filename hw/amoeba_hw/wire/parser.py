@@ -222,7 +222,7 @@ class FrameParser(wiring.Component):
         return Mux(self._arrived_index == 0, count(end), visible)
 
     def _elaborate_payload(self, m, shape, payload_length):
-        """Yield the payload's beats, each when the frame's beat after the one it begins in has arrived."""
+        """Deliver the payload's beats, each when the frame's beat after the one it begins in has arrived."""
         line_bytes = self._line_bytes
         remaining = Signal(14)
         gives = Signal()
