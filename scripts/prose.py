@@ -60,7 +60,7 @@ WORDS = {
     r"given again": "replayed",
     r"under way": "outstanding, in flight",
     r"takeovers?": "software matching",
-    r"(?:an?|the|its|this|of|after) silence|silences|mourners?": "reset watchdog",
+    r"(?:an?|the|its|this|of|after) silence|mourners?": "reset watchdog",
     r"caretakers?": "progress thread",
     r"(?:takes?|took|taking|in|by) turns": "fair lock, round robin",
     r"company": "deadlock check",

@@ -216,7 +216,7 @@ class Executor(wiring.Component):
         return uses
 
     def _decode(self, m):
-        """Decode the queue's next operation, which then is behind the one that might be issued, and later that one."""
+        """Decode the queue's next operation, which is then behind the one that might be issued."""
         arithmetic, admission = self._arithmetic, self._admission
         arriving, coming = self.i.p, self._coming
         now, next_one = self._decoded[0], self._coming_decoded
