@@ -36,8 +36,8 @@ LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 HELP_KEYWORDS = {"help", "epilog", "short_help", "description"}
 
 OPENING = re.compile(
-    r"""(?:\A|\n|(?<=[.!?])["')]*\s)             # where a sentence begins,
-        [\s"'(]*(?:[-*#|>]+\s+|\d+\.\s+)*        # behind marks of lists, headings, cells and quotations
+    r"""(?:\A|\n|\||(?<=[.!?])["')]*\s)          # where a sentence, or a table's cell, begins,
+        [\s"'(]*(?:[-*#>]+\s+|\d+\.\s+)*         # behind marks of lists, headings and quotations
         (What(?:ever)?|Who(?:ever|se|m)?|Which|Those|That\ which)\b(?!')""",
     re.VERBOSE,
 )

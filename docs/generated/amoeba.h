@@ -167,7 +167,7 @@
 
 /* One request of a transmit ring, in host memory. */
 struct amoeba_tx_descriptor {
-    uint8_t opcode; /* What to do. */
+    uint8_t opcode; /* Operation. */
     uint8_t op; /* Atomic operation, libfabric's number. */
     uint8_t datatype; /* Atomic datatype, libfabric's number. */
     uint8_t flags; /* Modifiers. */
@@ -186,7 +186,7 @@ struct amoeba_tx_descriptor {
 
 /* One entry of a context's receive ring, in host memory. */
 struct amoeba_rx_descriptor {
-    uint8_t opcode; /* What to do. */
+    uint8_t opcode; /* Operation. */
     uint8_t flags; /* Modifiers. */
     uint8_t counter; /* Event counter that every message received into the buffer advances; 0: none. */
     uint8_t target_context; /* Context that the message is for if ADDRESSED. */
@@ -243,15 +243,15 @@ struct amoeba_event {
     uint32_t reserved2; /* Zero. */
     uint32_t reserved3; /* Zero. */
     uint8_t target_context; /* Context that the request was for. */
-    uint8_t kind; /* What happened. */
+    uint8_t kind; /* Kind of the event. */
     uint8_t status; /* Return code. */
     uint8_t flags; /* Phase bit; what is valid. */
 };
 
 /* One entry of the event counters in host memory; written by a single write, never read. */
 struct amoeba_event_counter {
-    uint64_t success; /* Requests or messages that ended well. */
-    uint64_t error; /* Those that did not. */
+    uint64_t success; /* Requests or messages that succeeded. */
+    uint64_t error; /* Requests or messages that failed. */
 };
 
 /* One slot of the trace port. */

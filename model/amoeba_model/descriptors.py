@@ -84,7 +84,7 @@ TX_DESCRIPTOR = Record(
     "tx_descriptor",
     64,
     (
-        Field("opcode", 8, "What to do.", DescriptorOpcode),
+        Field("opcode", 8, "Operation.", DescriptorOpcode),
         Field("op", 8, "Atomic operation, libfabric's number.", Op),
         Field("datatype", 8, "Atomic datatype, libfabric's number.", Datatype),
         Field("flags", 8, "Modifiers.", DescriptorFlags),
@@ -137,7 +137,7 @@ RX_DESCRIPTOR = Record(
     "rx_descriptor",
     64,
     (
-        Field("opcode", 8, "What to do.", ReceiveOpcode),
+        Field("opcode", 8, "Operation.", ReceiveOpcode),
         Field("flags", 8, "Modifiers.", ReceiveFlags),
         Field("counter", 8, "Event counter that every message received into the buffer advances; 0: none."),
         Field("target_context", 8, "Context that the message is for if ADDRESSED."),
@@ -268,7 +268,7 @@ EVENT = Record(
         Field("reserved2", 32, "Zero."),
         Field("reserved3", 32, "Zero."),
         Field("target_context", 8, "Context that the request was for."),
-        Field("kind", 8, "What happened.", EventKind),
+        Field("kind", 8, "Kind of the event.", EventKind),
         Field("status", 8, "Return code."),
         Field("flags", 8, "Phase bit; what is valid.", EventFlags),
     ),
@@ -279,8 +279,8 @@ EVENT_COUNTER = Record(
     "event_counter",
     16,
     (
-        Field("success", 64, "Requests or messages that ended well."),
-        Field("error", 64, "Those that did not."),
+        Field("success", 64, "Requests or messages that succeeded."),
+        Field("error", 64, "Requests or messages that failed."),
     ),
     "One entry of the event counters in host memory; written by a single write, never read.",
 )

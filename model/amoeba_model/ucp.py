@@ -68,11 +68,11 @@ UCP_MESSAGE = Record(
     "ucp_message",
     8,
     (
-        Field("kind", 4, "What it is.", MessageKind),
+        Field("kind", 4, "Kind of the message.", MessageKind),
         Field("flags", 4, "More about it.", MessageFlags),
         Field("am_id", 16, "Of an active message."),
         Field("header_length", 16, "Bytes of its header."),
-        Field("endpoint", 24, "Which of the receiver's endpoints to the sender it is for."),
+        Field("endpoint", 24, "Endpoint of the receiver, among those to the sender, that the message is for."),
     ),
     "The immediate data of every message between drivers.",
 )

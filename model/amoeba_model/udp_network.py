@@ -26,11 +26,11 @@ DATAGRAM_HEADER = Record(
     (
         Field("magic", 32, "0x416D6F65, `Amoe` in ASCII."),
         Field("version", 8, "2."),
-        Field("kind", 8, "0: a frame follows; 1: whoever lives is to answer; 2: the answer."),
+        Field("kind", 8, "0: a frame follows; 1: a probe, which a live process answers; 2: the answer."),
         Field("destination", 48, "MAC address of the NIC on whose link the frame arrives; zero without a frame."),
         Field("incarnation", 32, "Random number of the sending process."),
     ),
-    "What precedes a frame in a UDP datagram: the destination for itself, since the frame may be damaged.",
+    "Header of a frame in a UDP datagram: it repeats the destination, since the frame may be damaged.",
     order="big",
 )
 _MAGIC, _VERSION = 0x416D_6F65, 2

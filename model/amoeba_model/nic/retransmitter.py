@@ -197,5 +197,5 @@ def _may_be_early(peer: Peer) -> bool:
 
 
 def _later(psn: int, other: int | None) -> int:
-    """Whichever comes later, if ``other`` is there."""
+    """Return the later of two psns; the first if ``other`` is None."""
     return psn if other is None or (other - psn) & PSN_MASK >= _PSN_HALF else other

@@ -361,7 +361,7 @@ PDS_REQUEST = Record(
     12,
     (
         Field("type", 5, "ROD_REQ.", PdsType),
-        Field("next_header", 4, "What follows.", NextHeader),
+        Field("next_header", 4, "Header that follows.", NextHeader),
         Field("flags", 7, "Retransmission, acknowledge request, SYN.", PdsFlags),
         Field("clear_psn_offset", 16, "Signed, relative to psn: responses up to there need not be kept."),
         Field("psn", 32, "Packet sequence number."),
@@ -377,7 +377,7 @@ PDS_ACK = Record(
     12,
     (
         Field("type", 5, "ACK.", PdsType),
-        Field("next_header", 4, "What follows.", NextHeader),
+        Field("next_header", 4, "Header that follows.", NextHeader),
         Field("flags", 7, "Whether the request answered had RETX.", AckFlags),
         Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
         Field("cack_psn", 32, "Executed up to here; what has no answer of its own was OK, without data."),
@@ -430,7 +430,7 @@ SES_REQUEST = Record(
     44,
     (
         Field("reserved0", 2, "Zero."),
-        Field("opcode", 6, "What to do.", RequestOpcode),
+        Field("opcode", 6, "Operation.", RequestOpcode),
         Field("version", 2, "Zero."),
         Field("flags", 6, "Message and delivery flags.", SesFlags),
         Field("message_id", 16, "Counts the messages of a PDC."),
