@@ -72,7 +72,7 @@ UCP_MESSAGE = Record(
         Field("flags", 4, "More about it.", MessageFlags),
         Field("am_id", 16, "Of an active message."),
         Field("header_length", 16, "Bytes of its header."),
-        Field("endpoint", 24, "Endpoint of the receiver, among those to the sender, that the message is for."),
+        Field("endpoint", 24, "Receiver's endpoint to the sender that the message is for."),
     ),
     "The immediate data of every message between drivers.",
 )

@@ -129,7 +129,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ),
         ("wire.md", "| 4 | `CLOSE_COMMAND` |  |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
-        ("ucp.md", "| 5 | 24 | `endpoint` | Endpoint of the receiver, among those to the sender, that the message is for. |"),
+        ("ucp.md", "| 5 | 24 | `endpoint` | Receiver's endpoint to the sender that the message is for. |"),
         ("ucp.md", "| 32 | 64 | `length` | Bytes of the data. |"),
         ("ucp.md", "| 3 | `STREAM` | Bytes of a stream. |"),
         ("trace.md", "| 13 | `INTERRUPT` | Interrupt raised. |"),
