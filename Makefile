@@ -63,8 +63,6 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/python tests/conformance_page.py --check
 	$(BIN)/python scripts/rtl_ports.py --check
 	$(BIN)/python scripts/pictures --check
-	# One run of pytest takes two files of one name only if one is in a package, as tests/system is: this prints others.
-	! find tests -path tests/system -prune -o -name 'test_*.py' -printf '%f\n' | sort | uniq -d | grep .
 
 rtl: $(VENV)/sim.stamp
 	$(BIN)/python -m amoeba_hw.generate hw/rtl

@@ -99,7 +99,7 @@ def whole_nic(progress: Progress) -> Outcome:
         floor = 0.9 * nic.link_rate(operation)
         rows.append((f"64 KiB {operation}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("two whole NICs (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({**small, "transfers": transfers}, [grid], kept)
 
 
@@ -122,7 +122,7 @@ def on_pcie(progress: Progress) -> Outcome:
         floor = pcie.FLOOR * rate
         rows.append((name, payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("two whole NICs on PCI Express (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("two whole NICs on PCI Express (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({"updates": updates, "transfers": transfers, "both ways": both}, [grid], kept)
 
 
@@ -151,7 +151,7 @@ def messages(progress: Progress) -> Outcome:
     rates, posted, waiting, shuffled = message_rates(), posted_depths(), waiting_depths(), random_orders()
     pace = Grid(
         "8-byte tagged messages of one endpoint to another (exact)",
-        ("what", "cycles each", "at most"),
+        ("measurement", "cycles each", "at most"),
         [(name, cycles, limits.MESSAGE_LIMITS[name]) for name, cycles in rates.items()],
     )
     in_depth = [
@@ -169,7 +169,7 @@ def messages(progress: Progress) -> Outcome:
     kept &= all(cycles <= limits.match_limit(depth) for depth, cycles in posted.items())
     kept &= all(cycles <= limits.search_limit(depth) for depth, cycles in waiting.items())
     figures = {"rates": rates, "posted": posted, "waiting": waiting, "random": shuffled}
-    return Outcome(figures, [pace, Grid("cycles each by what is looked at (exact)", header, in_depth)], kept)
+    return Outcome(figures, [pace, Grid("cycles each by length of the list (exact)", header, in_depth)], kept)
 
 
 def ucp_messages(progress: Progress) -> Outcome:
@@ -185,7 +185,7 @@ def ucp_messages(progress: Progress) -> Outcome:
     for name, payload in long.items():
         rows.append((f"64 KiB {name}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("UCP's active messages and streams (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("UCP's active messages and streams (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({"small": small, "long": long}, [grid], kept)
 
 
@@ -214,7 +214,7 @@ def simulation(progress: Progress) -> Outcome:
     rows = [(what, "no history" if figure is None else figure) for what, figure in speeds.items()]
     return Outcome(
         speeds,
-        [Grid("simulated cycles per second of CPU time", ("what", "figure"), rows)],
+        [Grid("simulated cycles per second of CPU time", ("measurement", "figure"), rows)],
         gain is None or gain >= IDLE_LIMIT,
     )
 
@@ -269,7 +269,7 @@ def ucp_on_memory(progress: Progress) -> Outcome:
             floor = 0.9 * nic.link_rate("write" if name.endswith("put") else "read")
             rows.append((name, figure, f"at least {floor:.1f}", "payload bytes per cycle"))
             kept &= figure >= floor
-    grid = Grid("UCX's API on two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("UCX's API on two whole NICs (exact)", ("measurement", "figure", "limit", "unit"), rows)
     figures = {"cycles": found, "host": ours, "endpoint": libfabrics}
     return Outcome(figures, [grid, ucp_host.host_grid(ours, libfabrics)], kept)
 

@@ -236,5 +236,5 @@ def bounds_grid(found: dict[str, float], own: float) -> Grid:
         for what, cycles in found.items()
     ]
     rows.append((OWN, OWN_BEFORE, own, f"at most {OWN_LIMIT}", "times as long as alone"))
-    title = "what a stranger's frames cost another peer, and the NIC itself (exact)"
-    return Grid(title, ("what", "at 2dc3963", "now", "limit", "unit"), rows)
+    title = "cost of a stranger's frames for another peer, and for the NIC itself (exact)"
+    return Grid(title, ("measurement", "at 2dc3963", "now", "limit", "unit"), rows)

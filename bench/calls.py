@@ -60,4 +60,4 @@ def calls_grid(present: Costs, earlier: Costs | None, commit: str = history.BASE
         for name, limit in LIMITS.items()
     ]
     header = ("call", "us", f"us at {commit}", "ratio", "limit of that")
-    return Grid("what a call of the driver takes, two model NICs, 8 bytes", header, rows)
+    return Grid("CPU time of a call of the driver, two model NICs, 8 bytes", header, rows)

@@ -42,7 +42,7 @@ def misses(found: dict[str, float]) -> list[str]:
 
 def grid(found: dict[str, float]) -> Grid:
     rows: list[tuple[Any, ...]] = [(what, round(value, 3), LIMITS.get(what, "")) for what, value in found.items()]
-    return Grid("two processes with a model NIC each", ("what", "figure", "at most"), rows)
+    return Grid("two processes with a model NIC each", ("measurement", "figure", "at most"), rows)
 
 
 def _pair(program: str, progress: str) -> tuple[float, float]:

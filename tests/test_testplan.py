@@ -1,8 +1,9 @@
 """The test plan names tests that exist, and its page is fresh."""
 
 import pytest
-import testplan
-from testplan import PAGE, PLAN, Feature, features, page, problems, resolve
+
+from tests import testplan
+from tests.testplan import PAGE, PLAN, Feature, features, page, problems, resolve
 
 GOOD = 'id = "a.b"\nstatement = "s"\nsource = "x"\ndevices = ["model"]\ntests = []\n'
 
@@ -57,7 +58,7 @@ def test_what_does_not_exist_is_not_found(reference: str) -> None:
         ("system/rings::rings_wrap", "test_rings_wrap_around_and_the_phase_toggles"),
         ("cocotb/nic::after_a_reset", "after_a_reset_in_mid_traffic_it_works_as_new"),
         ("proof/queue", "queue"),
-        ("conformance/sabotage::what_is_broken", "test_what_is_broken_is_found"),
+        ("tools/conformance/sabotage::what_is_broken", "test_what_is_broken_is_found"),
     ],
 )
 def test_a_beginning_of_a_name_is_enough_for_long_tests_too(reference: str, test: str) -> None:

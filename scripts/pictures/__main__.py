@@ -11,6 +11,7 @@ from pathlib import Path
 
 from blocks import block_diagram
 from objects import api_objects
+from overview import overview
 from packets import FRAMES, packet
 from plots import match_cost, perf_plots
 from timeline import life_of_an_atomic
@@ -22,6 +23,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 def pictures() -> dict[str, str]:
     """All of them, by the file's name."""
     drawn: dict[str, Callable[[], str]] = {
+        "overview": overview,
         "block-diagram": block_diagram,
         "api-objects": api_objects,
         "life-of-an-atomic": life_of_an_atomic,
