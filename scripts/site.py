@@ -36,6 +36,9 @@ CONTENTS = {
     "How to": ["how-to", "pcie", "faq"],
     "APIs": ["libfabric", "ucp", "programs", "api/index"],
     "How it works": ["architecture", "life-of-an-atomic", "wire", "security", "verification"],
+    "Blocks": ["blocks/hw", "blocks/host", "blocks/initiator", "blocks/wire", "blocks/target", "blocks/messages",
+               "blocks/memory", "blocks/atomic", "blocks/pcie", "blocks/boards", "blocks/model", "blocks/sim",
+               "blocks/driver", "blocks/libfabric", "blocks/openucx"],
     "Figures": ["benchmarks", "synthesis"],
     "Layouts": ["generated/registers", "generated/descriptors", "generated/completions", "generated/events",
                 "generated/receives", "generated/wire", "generated/trace", "generated/ucp"],
@@ -43,8 +46,20 @@ CONTENTS = {
     "Project": ["glossary", "changelog", "contributing", "reporting"],
 }  # fmt: skip
 """The site's sections and their pages, in the order in which they are read. Each page is in one."""
-ROOT_PAGES = {"CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "SECURITY": "reporting"}
-"""Pages beside docs/, and what they are called in the site."""
+PAGES_OUTSIDE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "hw/amoeba_hw/README.md": "blocks/hw.md",
+    **{f"hw/amoeba_hw/{block}/README.md": f"blocks/{block}.md"
+       for block in ("host", "initiator", "wire", "target", "messages", "memory", "atomic", "pcie", "boards")},
+    "model/amoeba_model/README.md": "blocks/model.md",
+    "sim/README.md": "blocks/sim.md",
+    "driver/amoeba/README.md": "blocks/driver.md",
+    "driver/amoeba/libfabric/README.md": "blocks/libfabric.md",
+    "driver/amoeba/openucx/README.md": "blocks/openucx.md",
+}  # fmt: skip
+"""Pages outside docs/, and their place in the site."""
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -82,8 +97,10 @@ def assemble(source: Path) -> None:
             copy.write_text(inside(path))
         else:
             shutil.copy(path, copy)
-    for name, page_name in ROOT_PAGES.items():
-        (source / f"{page_name}.md").write_text(inside(ROOT / f"{name}.md"))
+    for name, place in PAGES_OUTSIDE.items():
+        copy = source / place
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(inside(ROOT / name))
     index = source / "index.md"
     trees = (contents(pages, title, hidden=True) for title, pages in CONTENTS.items())
     index.write_text("\n".join([index.read_text(), *trees]))
@@ -109,27 +126,31 @@ def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
     return "\n".join(["```{toctree}", *options, "", *pages, "```", ""])
 
 
+def place_of(file: Path) -> Path | None:
+    """Where the site has a page or picture, relative to its root."""
+    outside = PAGES_OUTSIDE.get(str(file.relative_to(ROOT))) if file.is_relative_to(ROOT) else None
+    if outside:
+        return Path(outside)
+    is_shown = file.is_relative_to(DOCS) and file.suffix in (".md", ".svg") and file.exists()
+    return file.relative_to(DOCS) if is_shown else None
+
+
 def inside(path: Path) -> str:
-    """Return a page's text. Links to files that are no pages of the site become the files' names."""
+    """Return a page's text with links for the site. Links to files outside it become the names of the files."""
+    own = place_of(path)
+    assert own is not None, f"{path} is not in the site"
 
     def lead(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""
         file = (path.parent / target).resolve()
-        if file.is_relative_to(DOCS) and file.suffix in (".md", ".svg") and file.exists():
-            return match[0]
-        for name, page_name in ROOT_PAGES.items():
-            if file == ROOT / f"{name}.md":
-                return f"[{text}]({'../' * (len(path.relative_to(DOCS).parts) - 1)}{page_name}.md{anchor})"
+        if place := place_of(file):
+            return f"[{text}]({os.path.relpath(place, own.parent)}{anchor})"
         if file.is_relative_to(ROOT) and file.exists():
             named = str(file.relative_to(ROOT))
             return f"`{named}`" if text.strip("`") in named else f"{text} (`{named}`)"
         raise SystemExit(f"{path.relative_to(ROOT)} links to {target}, which is not there")
 
-    text = path.read_text()
-    if path.parent == ROOT:
-        text = re.sub(r"\]\(docs/", "](", text)
-        return LINK.sub(lambda match: match[0] if (DOCS / match[2]).exists() else lead(match), text)
-    return LINK.sub(lead, text)
+    return LINK.sub(lead, path.read_text())
 
 
 def public(module: types.ModuleType) -> list[str]:

@@ -1,9 +1,11 @@
 """The test plan names tests that exist, and its page is fresh."""
 
+import re
+
 import pytest
 
 from tests import testplan
-from tests.testplan import PAGE, PLAN, Feature, features, page, problems, resolve
+from tests.testplan import PAGE, PLAN, ROOT, Feature, features, page, problems, resolve
 
 GOOD = 'id = "a.b"\nstatement = "s"\nsource = "x"\ndevices = ["model"]\ntests = []\n'
 
@@ -22,13 +24,19 @@ def test_the_page_is_fresh(plan: list[Feature]) -> None:
 
 
 def test_the_documents_that_features_come_from_exist(plan: list[Feature]) -> None:
-    """``architecture``, ``wire.md`` and kin lie in docs/; manual pages like ``fi_rma(3)`` stand in libfabric.md."""
+    """``architecture``, ``wire.md`` and kin lie in docs/; ``hw/amoeba_hw/target`` has a README with these headings;
+    manual pages like ``fi_rma(3)`` stand in libfabric.md."""
     manual = (PAGE.parent / "libfabric.md").read_text(encoding="utf-8")
     for feature in plan:
         for source in feature.source.split("; "):
             place = source.split(":")[0].split()[0]
             if place.startswith("fi_"):
                 assert place.rstrip(",") in manual, f"{feature.id}: {source}"
+            elif (ROOT / place).is_dir():
+                readme = (ROOT / place / "README.md").read_text(encoding="utf-8")
+                headings = set(re.findall(r"^#+ (.*)$", readme, re.MULTILINE))
+                _, _, named = source.partition(": ")
+                assert not named or set(named.split(", ")) <= headings, f"{feature.id}: {source}"
             else:
                 name = place if place.endswith(".md") else f"{place}.md"
                 assert (PAGE.parent / name).is_file(), f"{feature.id}: {source}"

@@ -169,7 +169,7 @@ class _Posted:
 
 @dataclass
 class PlainMailbox:
-    """What context 0 does with messages and receive descriptors, as section 10 of the architecture tells it."""
+    """What context 0 does with messages and receive descriptors, as hw/amoeba_hw/messages/README.md says."""
 
     receives: int
     slots: int

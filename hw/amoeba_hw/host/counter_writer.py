@@ -16,7 +16,7 @@ _COUNTS = struct_layout(EVENT_COUNTER)
 
 
 class CounterWriter(wiring.Component):
-    """Keeps the event counters, and writes each that has advanced to host memory (section 11 of the architecture).
+    """Keeps the event counters, and writes each that has advanced to host memory (README.md).
 
     A counter that has advanced waits in a queue of numbers, once however often it advances, until its turn to be
     written comes; so orders never wait for the host::

@@ -42,8 +42,8 @@ _ROUTES = 16
 class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
 
-    An answer is looked up, checked, and then acted on packet by packet, the oldest first, as sections 8 and 9 of the
-    architecture say. If that does not reach the packet that it is for, that one's entry is found, and it is kept::
+    An answer is looked up, checked, and then acted on packet by packet, the oldest first, as "Answers" and "Loss" of
+    README.md say. If that does not reach the packet that it is for, that one's entry is found, and it is kept::
 
         cycle       0         1         2         3         4
         answer a  look up | check   | step

@@ -26,7 +26,7 @@ __all__ = ["MatchUnit"]
 
 
 class MatchUnit(wiring.Component):
-    """Matches messages and receive descriptors, one after the other (section 10 of the architecture).
+    """Matches messages and receive descriptors, one after the other (README.md).
 
     Parameters
     ----------

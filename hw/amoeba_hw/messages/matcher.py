@@ -27,7 +27,7 @@ _PLACES = 64
 
 
 class Matcher(wiring.Component):
-    """Decides what becomes of messages and receive descriptors (section 10 of the architecture).
+    """Decides what becomes of messages and receive descriptors (README.md).
 
     ::
 

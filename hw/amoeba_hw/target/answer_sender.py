@@ -16,7 +16,7 @@ __all__ = ["AnswerSender"]
 
 
 class AnswerSender(wiring.Component):
-    """Makes a response of each complete answer, in order (section 7 of the architecture).
+    """Makes a response of each complete answer, in order ("Answers" in README.md).
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ _REFUSALS = (
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
 )
-"""The check table of the architecture, in its order."""
+"""The table "Checks" of README.md, in its order."""
 
 _CHECKS_BEFORE_KEY = [name for name, _ in _REFUSALS].index("key")
 
@@ -97,7 +97,7 @@ _JUDGED = data.StructLayout(
 
 
 class RequestChecker(wiring.Component):
-    """The table "Checks (target)" of the architecture.
+    """The table "Checks" of README.md.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class _EventRoom(wiring.Component):
 
 
 class EventRooms(wiring.Component):
-    """Counts the entries of event rings that are reserved, written and consumed (section 6 of the architecture).
+    """Counts the entries of event rings that are reserved, written and consumed ("Events" in README.md).
 
     A ring of n entries is never asked to hold more than n - 4 that the driver has not consumed.
 

@@ -50,7 +50,7 @@ def _hashed(header):
 
 
 class PdcTable(wiring.Component):
-    """Finds the PDC of each packet and lets only the expected one pass (section 4 of the architecture).
+    """Finds the PDC of each packet and lets only the expected one pass ("Sequence" in README.md).
 
     One that comes before its turn is kept, if there is a slot, and judged anew as soon as its turn has come, in front
     of all that waits at ``requests``.

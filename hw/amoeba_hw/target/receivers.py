@@ -11,7 +11,7 @@ __all__ = ["Receivers"]
 
 
 class Receivers(wiring.Component):
-    """The receivers that contexts share (section 10 of the architecture). Combinational.
+    """The receivers that contexts share (messages/README.md). Combinational.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def packet_view(header, window):
 
 
 class SequenceRules(wiring.Component):
-    """The six rules of section 4 of the architecture; combinational.
+    """The six rules of "Sequence" in README.md; combinational.
 
     Parameters
     ----------

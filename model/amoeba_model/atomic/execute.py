@@ -1,7 +1,7 @@
 """The golden function of the atomic unit: the effect of every operation on every datatype.
 
-Source: fi_atomic(3) of libfabric 1.14, Atomic Operations. The architecture decides the cases that the page leaves
-open, and the lines below that implement them repeat the decision.
+Source: fi_atomic(3) of libfabric 1.14, Atomic Operations. Where the page leaves a case open, comments below say what
+is decided.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Source: fi_atomic(3) of libfabric 1.14, sections Atomic Operations, Base, Fetch and Compare Atomic Functions;
 where the manual page is silent (no order on complex numbers, no bits of floating point), every libfabric build
-agrees. The architecture names the extensions: FI_DIFF, and the 16- and 8-bit floats.
+agrees. Extensions: FI_DIFF, and the 16- and 8-bit floats.
 """
 
 import functools

@@ -87,7 +87,7 @@ class _Cell(NamedTuple):
 
 
 class RequestChecker:
-    """The table "Checks (target)" of the architecture."""
+    """The table "Checks" of hw/amoeba_hw/target/README.md."""
 
     def __init__(self, core: Core, capabilities: Capabilities, contexts: list[Context], keys: KeyTable) -> None:
         self._payload = core.parameters.payload

@@ -103,7 +103,7 @@ class DescriptorCheck:
         return request.status == _OK and (request.opcode != _NOP or bool(request.flags & _FENCES))
 
     def _status(self, request: Request) -> int:
-        """Find the first error of a request in the architecture's order; else OK."""
+        """Find the first error of a request, in the order of hw/amoeba_hw/initiator/README.md; else OK."""
         opcode, length = request.opcode, request.length
         form = FORMS.get(opcode)
         if (

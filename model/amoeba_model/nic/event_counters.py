@@ -1,4 +1,4 @@
-"""EventCounters: how many requests and messages ended, by number, in host memory (section 11 of the architecture)."""
+"""EventCounters: how many requests and messages ended, by number, in host memory (hw/amoeba_hw/host/README.md)."""
 
 from amoeba_model.descriptors import EVENT_COUNTER
 from amoeba_model.nic.core import Core

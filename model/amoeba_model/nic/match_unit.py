@@ -1,4 +1,4 @@
-"""MatchUnit: matches messages with receive descriptors (section 10 of the architecture)."""
+"""MatchUnit: matches messages with receive descriptors (hw/amoeba_hw/messages/README.md)."""
 
 from typing import NamedTuple
 

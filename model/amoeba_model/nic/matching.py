@@ -1,4 +1,4 @@
-"""MatchLists: the posted receives and unexpected messages of a context (section 10 of the architecture).
+"""MatchLists: the posted receives and unexpected messages of a context (hw/amoeba_hw/messages/README.md).
 
 The two lists of one context, oldest first. Nothing here touches host memory or writes events: callers do what
 the answers say.

@@ -413,7 +413,7 @@ def _ip_checksum(total_length: int, source: int, destination: int) -> int:
 
 
 def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
-    """Decode a frame's header and payload, or say why it is dropped, checked in the order of the architecture.
+    """Decode a frame's header and payload, or say why it is dropped, in the order of hw/amoeba_hw/wire/README.md.
 
     Without ``own_mac`` or ``own_ip`` every destination is accepted. Never raises, whatever the bytes are.
     """

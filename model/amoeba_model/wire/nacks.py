@@ -1,4 +1,4 @@
-"""Effect of each NACK on an initiator: section 9 of the architecture.
+"""Effect of each NACK on an initiator: "Loss" in hw/amoeba_hw/initiator/README.md.
 
 A code outside these sets answers nothing that Amoeba's PDCs can send: such a NACK is dropped, as one for an answered
 packet.

@@ -1,6 +1,6 @@
 """A target behind a bad network: loses, doubles and reorders frames both ways, and refuses some.
 
-It keeps sections 4 and 7 of the architecture: executes each packet once and in order, and answers as often as asked.
+It keeps hw/amoeba_hw/target/README.md: executes each packet once and in order, and answers as often as asked.
 """
 
 import random

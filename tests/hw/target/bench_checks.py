@@ -1,4 +1,4 @@
-"""Testbench of Target: every check of section 5 of the architecture, and operands cut out of payloads.
+"""Testbench of Target: every check of hw/amoeba_hw/target/README.md, and operands cut out of payloads.
 
 Parameters: see target_environment.
 """

@@ -1,4 +1,4 @@
-"""Testbench of PdcTable: senders that reorder, repeat, lose, close and restart, against section 4 told once more.
+"""Testbench of PdcTable: senders that reorder, repeat, lose, close and restart, against rules written anew.
 
 Parameters: ``pdcs``, ``window``, ``gap_slots``, ``contexts``.
 """

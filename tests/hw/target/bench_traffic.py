@@ -240,7 +240,7 @@ class Scoreboard:
         self.orders += [(counter, error, NO_CONTEXT) for counter in counters if counter]
 
     def _cumulative(self, header, pdc, plain):
-        """Walks back over the answers of this PDC since it was opened, as section 7 says it."""
+        """Walks back over the answers of this PDC since it was opened, as "Answers" of the target's README says."""
         psn = header["psn"]
         history = {} if header["port"] in self._firsts else self._history.setdefault(pdc, {})
         self._history[pdc] = history

@@ -1,4 +1,4 @@
-"""Section 4 of the architecture, told once more: what a target makes of a packet, going by its PDC and psn.
+"""The rules of hw/amoeba_hw/target/README.md, written anew: the result of a packet by its PDC and psn.
 
 Independent of model and hardware: psns are plain differences, PDCs dictionaries. Codes are typed by hand.
 """

@@ -249,7 +249,7 @@ async def wrong_frames_are_counted_and_the_next_right_one_comes_out(dut, pace):
         ("dropped_address", "ip", frame(header, payload, (OWN_MAC, OWN_IP ^ 1), received=True), False),
         ("dropped_check", "crc", frame(header, payload, received=True, crc=b"\1\2\3\4"), False),
         ("dropped_check", "fcs", right, True),
-        # What comes first in the order of the architecture counts.
+        # The first error in the order of hw/amoeba_hw/wire/README.md counts.
         (
             "dropped_address",
             "address and crc",

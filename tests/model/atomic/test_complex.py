@@ -35,7 +35,7 @@ def compiled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("complex")
     (folder / "product.c").write_text(SOURCE)
     library = folder / "product.so"
-    # No contraction: a fused multiply-add would round once where the architecture says twice.
+    # No contraction: a fused multiply-add would round once where the model rounds twice.
     flags = ["-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-o", str(library)]
     subprocess.run([COMPILER, *flags, str(folder / "product.c")], check=True, timeout=60)
     return ctypes.CDLL(str(library))

@@ -1,4 +1,4 @@
-"""MatchLists: first posted is first matched, and nothing is lost (section 10 of the architecture)."""
+"""MatchLists: first posted is first matched, and nothing is lost (hw/amoeba_hw/messages/README.md)."""
 
 import pytest
 from amoeba_model.nic.matching import MatchLists, Message, Place, Receive

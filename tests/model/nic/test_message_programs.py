@@ -1,4 +1,4 @@
-"""Random programs of messages and receives do what the plain telling of section 10 says."""
+"""Random programs of messages and receives do what a plain mailbox does."""
 
 from collections.abc import Callable
 
