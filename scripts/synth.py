@@ -1,5 +1,7 @@
 """``make synth``: size and speed of blocks on FPGAs, kept in docs/synthesis.json and docs/synthesis.md.
 
+Usage::
+
     python scripts/synth.py --list
     python scripts/synth.py                       every block, on both families: hours
     python scripts/synth.py FastLanes             one block: minutes
@@ -58,10 +60,10 @@ REDUCED: dict[str, Any] = {
     "datatypes": tuple(datatype for datatype in Datatype if "LONG_DOUBLE" not in datatype.name),
     "ops": tuple(op for op in Op if op is not Op.FI_PROD),
 }
-"""What makes the whole NIC fit the ECP5, which its atomic unit with everything fills to a half."""
+"""Parameters with which the whole NIC fits the ECP5; a full atomic unit fills half of it."""
 
 TARGET_MHZ = 100.0
-"""What the placer aims at with blocks on the ECP5. Aimed higher, it cares for too many paths at once."""
+"""Target of the placer for blocks on the ECP5. With a higher one, it cares for too many paths at once."""
 
 ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
     **BLOCKS,
@@ -97,7 +99,7 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 
 def commit() -> str:
-    """The last commit that changed the hardware; marked where hw/ or model/ differ from it."""
+    """Name the last commit that changed the hardware; marked where hw/ or model/ differ from it."""
     flow = ("blocks", "synthesis", "ultrascale", "ecp5_multipliers")
     hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}.py" for module in flow))
 
@@ -265,7 +267,7 @@ def main() -> None:
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """The stored figures."""
+    """Load the stored figures."""
     stored: dict[str, dict[str, dict[str, Any]]] = json.loads(STORE.read_text()) if STORE.exists() else {}
     return stored
 

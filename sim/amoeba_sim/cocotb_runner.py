@@ -151,7 +151,7 @@ def _runs_directory() -> Path:
 
 @cache
 def _libpython() -> str:
-    """The shared library of this Python, which the simulator loads; raises BenchFailure if it has none."""
+    """Find the shared library of this Python, which the simulator loads; raises BenchFailure without one."""
     command = [sys.executable, "-m", "cocotb_tools.config", "--libpython"]
     found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode != 0:
@@ -160,7 +160,7 @@ def _libpython() -> str:
 
 
 def _cocotb_environment(bench_module: str, folder: Path, seed: int) -> dict[str, str]:
-    """What cocotb's entry point, which the simulator loads, wants to know."""
+    """Return the variables that cocotb's entry point, which the simulator loads, reads."""
     return {
         "COCOTB_TEST_MODULES": bench_module,
         "COCOTB_TOPLEVEL": _TOP,

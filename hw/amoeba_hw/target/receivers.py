@@ -1,4 +1,4 @@
-"""Whose receives meet the messages for a context."""
+"""Receivers: the context whose receives meet the messages for a context."""
 
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring

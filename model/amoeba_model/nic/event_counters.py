@@ -79,7 +79,7 @@ class RemoteRequests:
         self._counters = counters
 
     def count(self, header: FrameHeader, code: int) -> None:
-        """The packet is about to be answered with ``code``, if it is its request's last."""
+        """Count a packet that is about to be answered with ``code``, if it is its request's last."""
         if not header.flags & _DELIVERY_COMPLETE:
             return
         writes = header.opcode in _WRITES

@@ -71,5 +71,5 @@ def test_packets_and_lines_go_over_the_link_and_back(width):
 
 
 def test_a_read_has_room_for_its_completions():
-    with pytest.raises(ValueError, match="room for a read of 4096 bytes, got 64 lines of 16"):
+    with pytest.raises(ValueError, match="space for a read of 4096 bytes, got 64 lines of 16"):
         PcieHost(128, lines=64)
