@@ -67,7 +67,7 @@ def _seconds_alone(
 
 
 def measure(operations: int = 4096) -> dict[str, Any]:
-    """Rates of the calls between two model NICs, 64 operations under way.
+    """Measure the rates of the calls between two model NICs, 64 operations in flight.
 
     For each call ``per_second`` (device and network included), ``call_ns`` (CPU time of one call: checks,
     descriptor, no doorbell), ``alone_ns`` (with the doorbell, to a device that does nothing) and ``driver_share``

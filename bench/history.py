@@ -1,6 +1,6 @@
 """An earlier state of the project beside the present one: checked out into ``build/``, run in its own process.
 
-What a bench times in both is a small program that uses nothing but what both have; it prints its figures.
+A bench times a small program in both, which uses only functions that both have, and prints its figures.
 """
 
 import io
@@ -51,7 +51,7 @@ def checkout(commit: str = BASELINE) -> Path | None:
 
 
 def run(root: Path, program: Path | str, *arguments: str) -> str:
-    """What a Python program prints that runs in a process of its own with the packages of the tree at ``root``.
+    """Run a Python program in a process of its own with the packages of the tree at ``root``; return its output.
 
     ``program`` is a script's path or a module's name; ``arguments`` are its own. A script does not import from the
     folder that it is in.

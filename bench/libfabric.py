@@ -1,4 +1,4 @@
-"""What libfabric's own calls cost on this host: ``libfabric.c``, between two processes, through software providers.
+"""Cost of libfabric's own calls on this host: ``libfabric.c``, between two processes, through software providers.
 
 Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them nothing is measured.
 """
@@ -41,7 +41,7 @@ def why_not() -> str | None:
 
 
 def compiled() -> Path:
-    """The program, compiled if it is older than its source. Raises CalledProcessError with what the compiler said."""
+    """Compile the program if it is older than its source. Raises CalledProcessError with the compiler's output."""
     if not _PROGRAM.is_file() or _PROGRAM.stat().st_mtime < _SOURCE.stat().st_mtime:
         compiler = _compiler()
         assert compiler is not None  # why_not() has said so
@@ -52,7 +52,7 @@ def compiled() -> Path:
 
 
 def parse(printed: str) -> dict[str, Call]:
-    """What the program has printed, by call. Raises ValueError for anything else."""
+    """Parse the program's output, by call. Raises ValueError for anything else."""
     found = json.loads(printed)
     if not isinstance(found, dict) or not found:
         raise ValueError(f"expected an object with a call or more, got {printed!r}")
@@ -68,7 +68,7 @@ def parse(printed: str) -> dict[str, Call]:
 def libfabric_rates(
     provider: str, operations: int, window: int, environment: Mapping[str, str] = {}
 ) -> dict[str, Call]:
-    """By call: 8 bytes each, ``window`` under way between two processes, which spin while they wait.
+    """Measure each call: 8 bytes each, ``window`` in flight between two processes, which spin while they wait.
 
     ``environment``: what the provider needs besides.
 

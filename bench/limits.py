@@ -1,4 +1,4 @@
-"""What the atomic unit and the matching of messages may take, in cycles."""
+"""Limits of the atomic unit and of the matching of messages, in cycles."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class Limit:
     """One element again and again, each operation waiting for the one before."""
 
     def misses(self, independent: float, chain: float) -> list[str]:
-        """What of the two measured figures is above the limit, in words."""
+        """List which of the two measured figures exceed the limit, in words."""
         pairs = {"independent": (independent, self.independent), "chain": (chain, self.chain)}
         return [
             f"{name} {measured:g} instead of {limit:g}"
@@ -54,7 +54,7 @@ class Limit:
 
 
 def limit_of(cell: Cell, latency: int) -> Limit:
-    """The limit of a cell, of a NIC with ``single_cycle_products``.
+    """Return the limit of a cell, of a NIC with ``single_cycle_products``.
 
     Integer, bitwise, logical, swap and MIN/MAX operations: a beat per cycle, on one address or many. SUM, DIFF and
     PROD of binary16 to binary64 and bfloat16: a beat per cycle when independent, the pipeline's ``latency`` in a

@@ -1,4 +1,4 @@
-"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model and the RTL, exact."""
+"""Rate of 64 KiB transfers that is left on links that lose frames: cycles of the model and the RTL, exact."""
 
 from collections.abc import Callable, Sequence
 from typing import cast

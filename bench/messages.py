@@ -95,7 +95,7 @@ class _Pair:
         assert sends == receives == 0, f"{-sends} sends and {-receives} receives too many"
 
     def idle(self, cycles: int = 4 * HOST_LATENCY) -> None:
-        """Let everything that is under way end."""
+        """Wait until everything in flight has ended."""
         device = self._devices[0]
         end = device.cycles + cycles
         while device.cycles < end:
@@ -200,9 +200,9 @@ def waiting_depths(depths: Sequence[int] = DEPTHS, kind: str = "rtl") -> dict[in
 
 
 def random_orders(depths: Sequence[int] = DEPTHS[1:], kind: str = "rtl") -> dict[int, tuple[float, float]]:
-    """Cycles per message that takes its receive, and per receive that takes its message: so many, in random order.
+    """Measure cycles per message that takes its receive, and per receive that takes its message, in random order.
 
-    What has met leaves the list, so that a quarter of its first length is looked at on average.
+    Matched entries leave the list, so that a quarter of its first length is looked at on average.
     """
     rates = {}
     for depth in depths:

@@ -1,4 +1,4 @@
-"""What two model NICs do in a second of CPU time: a program of its own, which runs with any state of the packages.
+"""Operations of two model NICs per second of CPU time: a program of its own, for any state of the packages.
 
 Prints JSON: by operation, ``whole`` (operations per CPU second, driver and network included) and ``model``
 (operations per CPU second in the devices and the network, where the driver's calls do not count). Operations and the

@@ -1,4 +1,4 @@
-"""What one-sided and two-sided MPI costs on this host: mpi4py with MPICH, between two processes.
+"""Cost of one-sided and two-sided MPI on this host: mpi4py with MPICH, between two processes.
 
 Needs the extra ``bench``: ``pip install 'amoeba-nic[bench]'``. Run as a program by mpiexec, it is one of the two.
 """
@@ -41,7 +41,7 @@ def available() -> bool:
 
 
 def mpi_rates(transport: str, operations: int, window: int) -> dict[str, float]:
-    """Operations per second of CPU time of both processes, by MPI call; 8 bytes each, ``window`` under way.
+    """Measure operations per second of CPU time of both processes, by MPI call; 8 bytes each, ``window`` in flight.
 
     Both spin while they wait, which counts: it is what MPI takes from other work. Raises CalledProcessError, with
     what MPI printed, if the transport does not work here, TimeoutExpired after a minute.

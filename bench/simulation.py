@@ -81,7 +81,7 @@ def _side_by_side() -> float:
 
 
 def _stimulus(engine: MemoryEngine) -> dict[str, Const]:
-    """What makes the engine sum on one address at one per cycle: constant inputs, by port."""
+    """Return inputs that make the engine sum on one address at one per cycle: constants, by port."""
     request, operand = engine.requests.p.shape(), engine.operands.p.shape()
     one = Const(1, 1)
     return {
@@ -155,7 +155,7 @@ def _amaranth_engine(cycles: int = 200) -> float:
 
 
 def simulation_speed() -> dict[str, float | None]:
-    """Simulated cycles per second, and the ratio of Verilator to Amaranth's simulator on one block."""
+    """Measure simulated cycles per second, and the ratio of Verilator to Amaranth's simulator on one block."""
     verilated, amaranth = _verilated_engine(), _amaranth_engine()
     idle, earlier = idle_rates()
     return {

@@ -1,7 +1,7 @@
 """Cycles per active message and per chunk of a stream, of two whole RTL NICs, as :mod:`bench.messages` has them.
 
-What counts is when the NIC of the receiver writes the event of a message. Its driver takes them meanwhile, calls the
-handler of each, or copies them to where a receive wants them.
+A message counts when the receiver's NIC writes its event. The driver takes messages meanwhile, calls the handler of
+each, or copies it to the buffer of a receive.
 """
 
 import contextlib

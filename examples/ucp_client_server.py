@@ -19,7 +19,7 @@ RENDEZVOUS = ucp.UCP_AM_RECV_ATTR_FLAG_RNDV
 
 
 class Message:
-    """What is sent and received: so many buffers of so many bytes."""
+    """A message: so many buffers of so many bytes."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.parts = [np.zeros(options.s, np.uint8) for _ in range(options.v)]
@@ -37,7 +37,7 @@ class Message:
             part[:] = text[index * part.nbytes : (index + 1) * part.nbytes]
 
     def text(self) -> str:
-        """What it says."""
+        """Return the text of the message."""
         return b"".join(map(bytes, self.parts)).decode()
 
 
@@ -60,12 +60,12 @@ class Side:
         return ucp.ucp_worker_create(self.context, params)
 
     def failed(self, arg: Any, ep: Any, status: ucp.UcsStatus) -> None:
-        """The error handler: the other side is gone."""
+        """Handle an error: the other side is gone."""
         print(f"error handling callback was invoked with status {int(status)} ({ucp.ucs_status_string(status)})")
         self.gone = True
 
     def arrived(self, arg: Any, header: Any, header_length: int, data: Any, length: int, param: Any) -> ucp.UcsStatus:
-        """The handler of active messages."""
+        """Handle active messages."""
         if param.recv_attr & RENDEZVOUS:
             self.waiting.append(data)
             return ucp.UcsStatus.UCS_INPROGRESS
@@ -73,7 +73,7 @@ class Side:
         return ucp.UcsStatus.UCS_OK
 
     def progress_until(self, over: Callable[[], object]) -> None:
-        """Raises SystemExit if the other side goes away meanwhile."""
+        """Progress until a condition holds. Raises SystemExit if the other side goes away meanwhile."""
         while not over():
             ucp.ucp_worker_progress(self.worker)
             if self.gone and not over():
@@ -90,7 +90,7 @@ class Side:
             raise SystemExit(f"unable to complete the operation: {ucp.ucs_status_string(status)}")
 
     def send(self, ep: Any, message: Message) -> None:
-        """In the way that the options say."""
+        """Send a message, by the API of the options."""
         param = ucp.ucp_request_param_t(datatype=message.datatype, memory_type=self.options.m)
         if self.options.c == "stream":
             request = ucp.ucp_stream_send_nbx(ep, message.buffer, message.count, param)
@@ -101,7 +101,7 @@ class Side:
         self.finish(request)
 
     def receive(self, ep: Any, message: Message) -> None:
-        """The same."""
+        """Receive a message, by the API of the options."""
         param = ucp.ucp_request_param_t(datatype=message.datatype, memory_type=self.options.m)
         if self.options.c == "stream":
             param.flags = ucp.UCP_STREAM_RECV_FLAG_WAITALL

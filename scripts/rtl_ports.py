@@ -46,7 +46,7 @@ def tables() -> str:
 
 
 def page(text: str) -> str:
-    """The page with fresh tables. Raises ValueError where it has no place for them."""
+    """Return the page with fresh tables. Raises ValueError where it has no place for them."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -7,7 +7,7 @@ SLOTS, KEYS, EMPTY = 64, 15, 0
 
 
 def places(key, ranks):
-    """The rank that has a key, and the slots to try there, in order."""
+    """Find the rank that has a key, and the slots to try there, in order."""
     mixed = key * 0x9E3779B97F4A7C15 % 2**64
     return mixed % ranks, [((mixed >> 32) + step) % SLOTS for step in range(SLOTS)]
 

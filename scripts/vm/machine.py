@@ -30,7 +30,7 @@ _BIND = (
 
 @dataclass(frozen=True)
 class Guest:
-    """What came of a run."""
+    """Result of a run."""
 
     status: int | None
     """Of the command; None if it did not end."""
@@ -40,7 +40,7 @@ class Guest:
 
 @contextmanager
 def endpoints(kinds: Sequence[str], folder: Path, *options: str) -> Iterator[list[Path]]:
-    """The sockets of ``amoeba endpoint``."""
+    """Start ``amoeba endpoint``, and yield its sockets."""
     command = [sys.executable, "-m", "amoeba_tools", "endpoint", "--socket", str(folder), "--device", ",".join(kinds)]
     path = os.pathsep.join([*(str(_ROOT / part) for part in ("model", "hw", "sim", "driver"))])
     environment = os.environ | {"PYTHONPATH": f"{path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
@@ -91,7 +91,7 @@ def run_guest(
 
 
 def _base(tools: Tools) -> Path:
-    """The archive of what does not change, made once."""
+    """Make the archive of the files that do not change, once."""
     versions = [
         sys.version,
         str(tools.modules),

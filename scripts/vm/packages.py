@@ -31,7 +31,7 @@ class OutOfReachError(Exception):
 
 @dataclass(frozen=True)
 class Tools:
-    """What a virtual machine is made of."""
+    """Parts of a virtual machine."""
 
     qemu: tuple[str, ...]
     """The command, to which options are added."""
@@ -42,7 +42,7 @@ class Tools:
 
 
 def find_tools(folder: Path) -> Tools:
-    """The tools, from ``folder`` if they were unpacked there before. Raises OutOfReachError."""
+    """Find the tools, in ``folder`` if they were unpacked there before. Raises OutOfReachError."""
     folder = folder.resolve()
     qemu = _qemu_of_path()
     wanted = [name for name in _PACKAGES if name != "qemu" or qemu is None]

@@ -19,7 +19,7 @@ from amoeba_sim.verilate import cache_directory
 __all__ = ["BLOCK_NAMES", "FAMILIES", "Area", "count_area", "synthesis_tools"]
 
 BLOCK_NAMES = tuple(BLOCKS)
-"""What can be counted."""
+"""Blocks whose size can be counted."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ FAMILIES: dict[str, tuple[bool, Callable[[str], Area]]] = {"ecp5": (True, _ecp5)
 
 
 def synthesis_tools() -> str:
-    """What figures depend on besides the hardware's own sources."""
+    """Name the tools that figures depend on besides the hardware's own sources."""
     return f"amaranth {metadata.version('amaranth')}, yosys {yosys_version()}"
 
 

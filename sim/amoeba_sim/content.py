@@ -1,4 +1,4 @@
-"""What results of simulation and synthesis depend on, as digests: equal digests, equal results."""
+"""Digests of everything that results of simulation and synthesis depend on: equal digests, equal results."""
 
 import functools
 import hashlib

@@ -31,7 +31,7 @@ _NUMBER_BITS = 16
 
 
 class Verdict(enum.StrEnum):
-    """What became of a mutant."""
+    """Fate of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -87,8 +87,7 @@ class Mutants:
     Parameters
     ----------
     build : callable
-        Makes the component: plain ports only. What its outputs show is what counts: it should mask whatever
-        means nothing.
+        Makes the component: plain ports only. Only its outputs count: it should mask meaningless values.
     name : str
         Prefix of the build directory.
     within : sequence of str
@@ -99,7 +98,7 @@ class Mutants:
         Chooses the gates.
     cycles : int
         How many cycles after reset a mutant that passes the tests is compared with the original: as many as the
-        component takes from reset to any state that matters, and from there to whatever depends on it.
+        component takes from reset to any state that matters, and from there to the outputs that depend on it.
     cut : str, optional
         Pattern of names of registers behind which no proof has to look, as a rule: those of multipliers.
 
@@ -107,7 +106,7 @@ class Mutants:
     ----------
     mutants : list of Mutant
     survivors : dict
-        For each mutant that was found to have survived, what ``telling_inputs`` says.
+        For each mutant that was found to have survived, the result of ``telling_inputs``.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class Mutants:
                 "opt -full",
                 "pmuxtree",
                 "dffunmap",
-                # What drives nothing but a name is no part of the design.
+                # A cell that drives nothing but a name is no part of the design.
                 "opt_clean -purge",
                 # A register that drives part of a net would not be taken for an input and an output.
                 "splitnets -driver",
@@ -161,7 +160,7 @@ class Mutants:
         self._variables: dict[tuple[str, int], int] = {}
 
     def bench(self) -> VectorBench:
-        """The component as a function over arrays, with the input ``mutant``."""
+        """Build the component as a function over arrays, with the input ``mutant``."""
         return VectorBench(_Switched(self._build()), self._name, verilog=self._verilog)
 
     def judge(
@@ -200,7 +199,7 @@ class Mutants:
         return Verdict.SURVIVED
 
     def telling_inputs(self, mutant: Mutant, timeout: int) -> list[dict[str, int]] | None:
-        """Inputs, cycle by cycle from reset on, after which the mutant shows something else; none if there are none.
+        """Find inputs, cycle by cycle from reset on, after which the mutant's outputs differ; None if they never do.
 
         Raises
         ------

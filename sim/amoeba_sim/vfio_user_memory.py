@@ -41,7 +41,7 @@ class _Map:
 
 
 class GuestMemory:
-    """What a host has mapped for one NIC: VFIO type 1's rules, checked against a host that is not to be trusted.
+    """Memory that a host has mapped for one NIC: VFIO type 1's rules, checked against an untrusted host.
 
     The NIC reaches it while it is enabled: while the function is bus master. Every map raises OSError with the error
     number for the host.
@@ -78,7 +78,7 @@ class GuestMemory:
             self._grant(made)
 
     def unmap(self, iova: int, size: int) -> int:
-        """Returns how many bytes were mapped in [iova, iova + size). Raises OSError if a map reaches beyond."""
+        """Unmap [iova, iova + size); return how many bytes were mapped. Raises OSError if a map reaches beyond."""
         if not size or (iova | size) % PAGE or iova + size > _ADDRESSES:
             raise OSError(errno.EINVAL, f"expected whole pages, got {size:#x} bytes at {iova:#x}")
         first = self._first_beyond(iova)

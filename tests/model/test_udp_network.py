@@ -11,8 +11,9 @@ from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.udp_network import OUTSIDE, UdpNetwork
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import impairments
-from support.scripted import ScriptedDevice, frame_to, mac_of
+
+from tests.support.scripted import ScriptedDevice, frame_to, mac_of
+from tests.support.strategies import impairments
 
 NUMBER = b"\x12\x34\x56\x78"
 HEADER_TO_0 = b"Amoe\x02\x00" + mac_of(0) + NUMBER

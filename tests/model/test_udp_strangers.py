@@ -12,7 +12,8 @@ from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.remote_process import RemoteProcess, RemoteProcesses
 from amoeba_model.udp_network import UdpNetwork
 from amoeba_model.wire.codec import FrameHeader, encode
-from support.scripted import ScriptedDevice, mac_of
+
+from tests.support.scripted import ScriptedDevice, mac_of
 
 EAGER = 1e9
 HONEST = ("127.0.0.1", 50_000)

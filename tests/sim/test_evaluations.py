@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 
-import copy_engine as engine
 import pytest
 from amoeba_hw.blocks import BLOCKS
 from amoeba_hw.verilog import generate_verilog
@@ -13,6 +12,8 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim import verilate
 from amoeba_sim.nic_ports import BOUNDARY, ports_of, registered_inputs
+
+from tests.sim import copy_engine as engine
 
 SMALL = NicParameters(contexts=2, ops=(Op.FI_SUM,), datatypes=(Datatype.FI_UINT64,))
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import copy_engine as engine
 import numpy as np
 import pytest
 from amaranth.hdl import Assert, Module
@@ -19,6 +18,8 @@ from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
 from amoeba_tools.tracing.waveforms import _TOP
+
+from tests.sim import copy_engine as engine
 
 MAC = [bytes([2, 0, 0, 0, 0, index]) for index in range(2)]
 

@@ -1,4 +1,5 @@
-"""Programs on NICs behind a fake kernel: ``python -m support.pcie_scenes FOLDER SCENE``. What they found is printed.
+"""Programs on NICs behind a fake kernel: ``python -m tests.support.pcie_scenes FOLDER SCENE`` prints what they
+found.
 
 A process of its own, as its memory becomes that of a virtual machine.
 """
@@ -32,8 +33,8 @@ from amoeba.core.buffers import allocate
 from amoeba.devices.pcie.device import PcieDevice
 from amoeba.libfabric.objects.fabric import Fabric
 
-from support.fake_vfio import FakeKernel
-from support.pcie_program import ADDRESSES, endpoints
+from tests.support.fake_vfio import FakeKernel
+from tests.support.pcie_program import ADDRESSES, endpoints
 
 ACCESS = MrAccess(0)
 for _each in MrAccess:

@@ -11,9 +11,10 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.devices import DEVICES
-from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench
-from support.raw_driver import Pair, RawNic, connect
+
+from tests.support.devices import DEVICES
+from tests.support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench
+from tests.support.raw_driver import Pair, RawNic, connect
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 COMPLETION = DescriptorFlags.COMPLETION

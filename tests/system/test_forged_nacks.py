@@ -11,10 +11,11 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.lossy_bench import FIRST_PSN, Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair
-from support.saboteur import arrives
+
+from tests.support.lossy_bench import FIRST_PSN, Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import arrives
 
 MakePair = Callable[..., Pair]
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED

@@ -17,7 +17,8 @@ from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.link_addresses import FIRST_PORT, ip_of_link, mac_of_link
 from amoeba_model.udp_network import DATAGRAM_HEADER, UdpNetwork
 from amoeba_model.wire.codec import FrameHeader, encode
-from support.scripted import ScriptedDevice
+
+from tests.support.scripted import ScriptedDevice
 
 SEEDS = range(3)
 

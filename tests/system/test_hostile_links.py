@@ -1,9 +1,9 @@
 """Everything at once over links that lose, repeat, overtake and damage a percent of all frames each.
 
-Requests meet a scoreboard (:mod:`support.hostile_links`, :mod:`support.scoreboard`): each is completed once, in
-order, within bounded time; each packet is executed once; memory, results and events are those of the requests one
-after the other in the order in which the target says it took them; no value of a counter is fetched twice; every
-frame is counted once.
+Requests meet a scoreboard (:mod:`tests.support.hostile_links`, :mod:`tests.support.scoreboard`): each is completed
+once, in order, within bounded time; each packet is executed once; memory, results and events are those of the
+requests one after the other in the order in which the target says it took them; no value of a counter is
+fetched twice; every frame is counted once.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,11 +21,12 @@ from amoeba_model.wire.uet import ReturnCode
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.hostile_links import KINDS, ONE_PERCENT, World, run
-from support.lossy_bench import Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair
-from support.saboteur import arrives
+
+from tests.support.hostile_links import KINDS, ONE_PERCENT, World, run
+from tests.support.lossy_bench import Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import arrives
 
 pytestmark = pytest.mark.long
 

@@ -1,9 +1,10 @@
 """Random programs of honest work, hostile peers and contexts, bad links and resets, all at once.
 
-What must hold (:mod:`support.hostile_programs`): honest requests end within their bound, in order, with the data that
-they had to find; honest memory is what was asked for; beside every region nothing has changed, and no access of an
-honest context was refused; each frame that came to a NIC is counted by what became of it, once. A program that fails
-prints the command that repeats it; with ``--shrink`` that looks for the shortest part of it that fails.
+What must hold (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
+data that they had to find; honest memory is what was asked for; beside every region nothing has changed, and no
+access of an honest context was refused; each frame that came to a NIC is counted by what became of it, once. A
+program that fails prints the command that repeats it; with ``--shrink`` that looks for the
+shortest part of it that fails.
 """
 
 import re
@@ -21,8 +22,9 @@ from amoeba_model.nic.pdc import Duplicate, PdcTable
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.trace import NO_CONTEXT
-from support.hostile_programs import ACTIONS, Report, make_program, parse, run, shrink
-from support.push_back import LOSSLESS, TAIL_DROP
+
+from tests.support.hostile_programs import ACTIONS, Report, make_program, parse, run, shrink
+from tests.support.push_back import LOSSLESS, TAIL_DROP
 
 LENGTH = 200
 SWITCHES: dict[str, Switch | None] = {"wires": None, "pause": LOSSLESS, "drop": TAIL_DROP}

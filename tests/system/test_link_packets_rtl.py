@@ -9,8 +9,9 @@ from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.tlp import PacketKind
 from amoeba_tools.cli import app
 from amoeba_tools.tracing import packets_of, trace_fetch_atomic
-from support.pcie_rtl import LINKS, SMALL
 from typer.testing import CliRunner
+
+from tests.support.pcie_rtl import LINKS, SMALL
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.long

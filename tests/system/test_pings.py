@@ -4,9 +4,10 @@ import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
-from support.lossy_bench import FIRST_PSN, Bench, answer, request
-from support.raw_driver import Pair
-from support.saboteur import losing
+
+from tests.support.lossy_bench import FIRST_PSN, Bench, answer, request
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import losing
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 COMPLETION = DescriptorFlags.COMPLETION

@@ -1,6 +1,6 @@
 """NICs on a network that pushes back: ports that fill, NICs that are stopped, many that send to one.
 
-The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with ``python -m support.push_back``.
+The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with ``python -m tests.support.push_back``.
 """
 
 import pytest
@@ -9,11 +9,12 @@ from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
-from support.lossy_bench import Bench
-from support.mutual import Mutual
-from support.pairs import PAIRS
-from support.push_back import LOSSLESS, TAIL_DROP, crowd, exchange
-from support.raw_driver import Pair
+
+from tests.support.lossy_bench import Bench
+from tests.support.mutual import Mutual
+from tests.support.pairs import PAIRS
+from tests.support.push_back import LOSSLESS, TAIL_DROP, crowd, exchange
+from tests.support.raw_driver import Pair
 
 TWO_PERCENT = Impairments(loss=0.02, duplication=0.02, reordering=0.02, corruption=0.02)
 NARROW = Switch(buffer=50_000, nic_buffer=50_000, pause=True, rate=8)

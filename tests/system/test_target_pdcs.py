@@ -7,11 +7,12 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.lossy_bench import FIRST_PSN, Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair, RawNic
-from support.saboteur import arrives
-from support.stranger import Stranger
+
+from tests.support.lossy_bench import FIRST_PSN, Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair, RawNic
+from tests.support.saboteur import arrives
+from tests.support.stranger import Stranger
 
 MakePair = Callable[..., Pair]
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED

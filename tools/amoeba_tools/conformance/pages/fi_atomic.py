@@ -427,7 +427,7 @@ page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", 
 page.leave(
     "DESCRIPTION",
     "Atomicity is limited to one entry, not the whole array.",
-    "It allows more; one request's entries may be seen half changed: [architecture.md](architecture.md).",
+    "It allows more; one request's entries may be seen half changed: [memory](../hw/amoeba_hw/memory/README.md).",
 )
 page.leave(
     "fi_atomic",
