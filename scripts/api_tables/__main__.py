@@ -18,7 +18,7 @@ UCP = "driver/amoeba/openucx/ucp-1.12.toml"
 
 
 def generated() -> dict[str, str]:
-    """The text of every generated file by its path from the root."""
+    """Return the text of every generated file by its path from the root."""
     libfabric, ucp = (tomllib.loads((ROOT / name).read_text("utf-8")) for name in (LIBFABRIC, UCP))
     sources = {
         "driver/amoeba/libfabric/objects/constants.py": (LIBFABRIC, constants(libfabric)),
@@ -29,7 +29,7 @@ def generated() -> dict[str, str]:
 
 
 def notice(api: str) -> str:
-    """The comment that opens a generated file."""
+    """Return the comment that opens a generated file."""
     return f"# Generated from {api} by scripts/api_tables; do not edit.\n"
 
 

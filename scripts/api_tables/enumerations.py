@@ -14,9 +14,10 @@ _FIRST_IN_HEX = 256
 
 
 def constants(api: Table) -> str:
-    """A module with all constants and enumerations of an API, and with their members where C has these as names."""
+    """Write a module with the constants and enumerations of an API, and with the members as names if C has them."""
     imported, enumerations = api.get("imported", {}), api["enumerations"]
-    members = [name for each in enumerations.values() for name in _members(each)] if _has_names(api) else []
+    are_names = api.get("members_are_names", False)
+    members = [name for each in enumerations.values() for name in _members(each)] if are_names else []
     names = [*(each for taken in imported.values() for each in taken), *api["constants"], *enumerations, *members]
     parts = [
         docstring(api["doc"]["constants"]),
@@ -28,14 +29,9 @@ def constants(api: Table) -> str:
     ]
     for name, each in enumerations.items():
         parts.extend(_enumeration(name, each))
-        if members:
+        if are_names:
             parts.extend(f"{member} = {name}.{member}" for member in _members(each))
     return "\n".join([*parts, ""])
-
-
-def _has_names(api: Table) -> bool:
-    """Whether members are names of their own."""
-    return bool(api.get("members_are_names"))
 
 
 def _members(enumeration: Table) -> Table:
@@ -49,7 +45,7 @@ def _constant(name: str, constant: Table) -> str:
 
 
 def _enumeration(name: str, enumeration: Table) -> Iterator[str]:
-    """The lines of a class."""
+    """Write a class, line by line."""
     kind, number = ("IntFlag", "bit") if "bits" in enumeration else ("IntEnum", "value")
     yield f"class {name}(enum.{kind}):"
     if "doc" in enumeration:
@@ -62,7 +58,7 @@ def _enumeration(name: str, enumeration: Table) -> Iterator[str]:
 
 
 def _number(row: Table) -> str:
-    """A member's bit, its value, or the other member whose number it has."""
+    """Write a member's bit, its value, or the other member that has the same number."""
     if "bit" in row:
         return f"1 << {row['bit']}"
     if "same" in row:

@@ -44,7 +44,7 @@ _BY_NAME: dict[str, Held] = {
 
 
 def structures(api: Table) -> str:
-    """A module with all structures of an API that have fields."""
+    """Write a module with all structures of an API that have fields."""
     declared = {name: each for name, each in api["types"].items() if "fields" in each}
     aliases = {each["alias"]: name for name, each in declared.items() if "alias" in each}
     module = _Module(api["enumerations"], declared, aliases)
@@ -60,7 +60,7 @@ class _Module:
         self._aliases = aliases
 
     def imports(self, classes: str) -> str:
-        """Import statements for the names that these classes use; ruff sorts them."""
+        """Write import statements for the names that these classes use; ruff sorts them."""
         used = {node.id for node in ast.walk(ast.parse(classes)) if isinstance(node, ast.Name)}
         sources = {
             "dataclasses": ["dataclass"],
@@ -76,7 +76,7 @@ class _Module:
         )
 
     def structure(self, name: str, structure: Table) -> Iterator[str]:
-        """The lines of a class, and of its alias."""
+        """Write a class and its alias, line by line."""
         masked = "base" in structure
         yield "@dataclass(kw_only=True)" if masked else "@dataclass"
         yield f"class {name}({structure['base']}):" if masked else f"class {name}:"
@@ -89,14 +89,14 @@ class _Module:
             yield f"{structure['alias']}: TypeAlias = {name}"
 
     def _counted(self, mask: str, row: Table) -> str:
-        """Type and default of a field that counts with its bit; the mask itself has none."""
+        """Write type and default of a field that counts with its bit; the mask itself has no bit."""
         if "bit" not in row:
             return "int | None = None"
         kind, check = self._held(row["c"], row.get("holds", ""))
         return f"Annotated[{_or_none(kind)}, Counted({mask}.{row['bit']}, {row.get('check', check)})] = None"
 
     def _plain(self, row: Table) -> str:
-        """Type and default of a field that always counts."""
+        """Write type and default of a field that always counts."""
         kind, _ = self._held(row["c"], row.get("holds", ""))
         if row.get("required"):
             return kind
@@ -107,6 +107,7 @@ class _Module:
         return f"{kind} = {row['default']}"
 
     def _held(self, c: str, holds: str) -> Held:
+        """Find type and check of a field by its type in C and by ``holds``, which may be empty."""
         name = holds or c
         if name in _BY_NAME:
             return _BY_NAME[name]
@@ -135,7 +136,7 @@ def _or_none(kind: str) -> str:
 
 
 def _offered(module: str) -> list[str]:
-    """The names that a module of the driver offers."""
+    """Return the names in ``__all__`` of a module of the driver."""
     for node in ast.parse((_FOLDER / f"{module}.py").read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))

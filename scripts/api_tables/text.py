@@ -12,7 +12,7 @@ _WIDTH = 118
 
 
 def docstring(text: str, indent: str = "") -> str:
-    """A docstring: on one line, or as it is broken, or broken where it has to be."""
+    """Write a docstring; a text that has one line is wrapped if it is too long."""
     quoted = f'"""{text.strip()}"""'
     if "\n" in quoted:
         quoted = quoted.removesuffix('"""') + '\n"""'
@@ -22,12 +22,12 @@ def docstring(text: str, indent: str = "") -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """``__all__``, which ruff sorts."""
+    """Write ``__all__``, which ruff sorts."""
     return f"__all__ = [{', '.join(map(repr, names))}]"
 
 
 def formatted(source: str, path: Path) -> str:
-    """A file's source with its imports and names sorted, in the project's format."""
+    """Sort imports and names of a file's source, and lay it out, as the project's settings say."""
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check", "--quiet", "--fix-only", "--select", "I,RUF022"], ["format"]):
         whole = [*ruff, *command, "--stdin-filename", str(path), "-"]
