@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["API", "TYPES"]
 
 _OBJECT = "struct amoeba_fid { struct fid fid; uintptr_t slots[7]; };"
-"""An object of ours: all of libfabric's begin so, with a ``struct fid``, and pointers to tables of functions."""
+"""An object of the library: a ``struct fid`` and pointers to tables of functions, as in libfabric's structures."""
 
 API: dict[str, Any] = tomllib.loads(Path(__file__).parents[1].joinpath("libfabric-1.17.toml").read_text("utf-8"))
 """The contents of the file."""
