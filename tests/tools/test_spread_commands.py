@@ -190,7 +190,7 @@ def test_explore_prints_a_table_and_writes_files(tmp_path):
     assert files["parquet"].read_bytes()[:4] == b"PAR1"
     assert files["svg"].read_text().startswith("<svg")
     again = run(*arguments)
-    assert "4 results, 4 of them known before" in again.output
+    assert "4 results, 4 of them from earlier runs" in again.output
 
 
 def test_explore_finds_the_same(spread_out, tmp_path):

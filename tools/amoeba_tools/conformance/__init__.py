@@ -1,4 +1,4 @@
-"""The conformance kit: manual pages, of operations and of what they stand on, sentence by sentence.
+"""The conformance kit: libfabric's manual pages, sentence by sentence.
 
 Every check is a small function that runs on a :class:`Pair` of endpoints and finds out whether one sentence holds::
 

@@ -1,4 +1,4 @@
-"""What checks say when something is not as the manual has it."""
+"""Messages of checks that find a difference from the manual."""
 
 import contextlib
 from collections.abc import Iterator

@@ -14,12 +14,12 @@ def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> s
 
 
 def results(report: Report, title: str) -> str:
-    """What a run found out: a table of pages, every failure, and the state of every sentence."""
+    """Return the results of a run as Markdown: a table of pages, every failure, and the state of every sentence."""
     return _text(_results(report, title))
 
 
 def manual_page(name: str) -> str:
-    """What a page is called: libfabric's are of section 3; UCP's functions have no section."""
+    """Return the title of a page: libfabric's pages are of section 3; UCP's functions have no section."""
     return name if name.startswith("ucp_") else f"{name}(3)"
 
 

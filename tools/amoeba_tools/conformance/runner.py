@@ -1,4 +1,4 @@
-"""Runs checks on a pair, and tells what came out."""
+"""Run checks on a pair, and report their outcomes."""
 
 import contextlib
 import time
@@ -17,13 +17,13 @@ Fixture = Callable[[], AbstractContextManager[Subject]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found out."""
+    """Outcome of one check."""
 
     check: Check
     failure: str
     """Why the sentence does not hold; empty if it does, or was not tried."""
     missing: frozenset[str]
-    """What the pair would have had to offer for it to be tried."""
+    """Requirements that the pair does not offer, so that the check did not run."""
     seconds: float
     """Host time."""
 
@@ -34,10 +34,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What all checks found out, in their order."""
+    """Outcomes of all checks, in their order."""
 
     devices: tuple[str, ...]
-    """Those of the initiator's process."""
+    """Devices of the initiator's process."""
     outcomes: tuple[Outcome, ...]
 
     @property

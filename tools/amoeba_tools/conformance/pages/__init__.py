@@ -67,7 +67,7 @@ def _pages() -> Iterable[Page]:
 
 
 def select(*patterns: str) -> tuple[Check, ...]:
-    """The checks with ids that match any of these, as file names match: ``fi_rma.*``; of a page by its name alone.
+    """Select the checks whose ids match any of these patterns, such as ``fi_rma.*``, or a page by its name alone.
 
     Raises ValueError for a pattern that matches none.
     """

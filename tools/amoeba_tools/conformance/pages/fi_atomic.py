@@ -28,14 +28,14 @@ def memory_of(pair: Pair, *values: int) -> RemoteMemory:
 
 
 def held(memory: RemoteMemory) -> list[int]:
-    """The words that it holds now."""
+    """Return the current words of the memory."""
     return [int(word) for word in np.frombuffer(memory.load(), np.uint64)]
 
 
 def message(
     memory: RemoteMemory, *buffers: np.ndarray, op: Op = Op.FI_SUM, context: object = None, data: int = 0
 ) -> AtomicMsg:
-    """A ``struct fi_msg_atomic`` on consecutive words of the target's memory."""
+    """Return a ``struct fi_msg_atomic`` on consecutive words of the target's memory."""
     count = sum(buffer.size for buffer in buffers)
     peer, address, key = memory.at()
     return AtomicMsg(buffers, peer, [RmaIoc(address, count, key)], op, U64, context=context, data=data)
@@ -86,7 +86,7 @@ def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every entry is updated atomically.")
 def two_endpoints_lose_no_update_of_the_same_word(pair: Pair) -> None:
-    """Both add 1 sixteen times, all under way at once: every value is fetched once, and the sum is right."""
+    """Add 1 sixteen times from both endpoints, all outstanding: each value is fetched once, the sum is right."""
     other, memory = pair.open(), memory_of(pair, 0)
     results = [words(99) for _ in range(32)]
     for index, result in enumerate(results):
@@ -100,7 +100,7 @@ def two_endpoints_lose_no_update_of_the_same_word(pair: Pair) -> None:
 
 @page("NOTES", "With message and data ordering, the second atomic acts on the results of the first.")
 def atomics_act_on_the_results_of_earlier_ones(pair: Pair) -> None:
-    """Twelve that do not commute, none of them waited for."""
+    """Post twelve atomics that do not commute, without a wait between them."""
     memory, expected = memory_of(pair, 1), 1
     for index in range(12):
         op = Op.FI_PROD if index % 2 else Op.FI_SUM
@@ -216,7 +216,7 @@ def inject_atomic_has_taken_the_operands_when_it_returns(pair: Pair) -> None:
 
 @page("fi_inject_atomic", "There is no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
 def inject_atomic_is_not_reported(pair: Pair) -> None:
-    """What follows it is reported, it is not."""
+    """Inject an atomic, then post a reported one: only the second has an entry."""
     memory = memory_of(pair, 1)
     pair.near.endpoint.inject_atomic(words(2), *memory.at(), Op.FI_SUM)
     pair.near.endpoint.atomic(words(3), *memory.at(), Op.FI_SUM, context="next")
@@ -279,7 +279,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
 
 @page("ARGUMENTS: key", "It protects the remote memory.")
 def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
-    """A bit of the key is another, of all three kinds; results stay as they are."""
+    """Flip a bit of the key, for all three kinds; results stay as they are."""
     memory, results = memory_of(pair, 1), [words(7), words(7)]
     peer, address, key = memory.at()
     pair.near.endpoint.atomic(words(1), peer, address, key ^ 1, Op.FI_SUM)
@@ -324,7 +324,7 @@ def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None
 
 @page("ARGUMENTS: dest_addr", "Connected endpoints ignore it.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """A number that nobody has given out; all three kinds."""
+    """Pass a number outside the address vector, for all three kinds."""
     memory, results = words(5), [words(0), words(0)]
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()
@@ -360,7 +360,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("ARGUMENTS: context", "It is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
-    """Of two atomics with a context, the one that is not reported leaves nothing of it."""
+    """Post two atomics with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), memory_of(pair, 0)
     near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, context=["of no use"])
     near.endpoint.atomic(words(2), *memory.at(), Op.FI_SUM, context="reported", flags=OpFlags.FI_COMPLETION)
@@ -387,7 +387,7 @@ def atomic_reads_ignore_their_operand(pair: Pair) -> None:
 
 @page("Base Atomic Functions", "The target buffer allows the access that the operation needs.")
 def base_atomics_need_memory_that_peers_may_write(pair: Pair) -> None:
-    """They do with FI_REMOTE_WRITE alone, and not with FI_REMOTE_READ alone."""
+    """Succeed with FI_REMOTE_WRITE alone, and fail with FI_REMOTE_READ alone."""
     memory = pair.memory(words(1).tobytes(), MrAccess.FI_REMOTE_WRITE)
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
     pair.near.finish()

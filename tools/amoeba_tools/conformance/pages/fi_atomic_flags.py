@@ -41,7 +41,7 @@ def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages only the second has the flag; then one of each other kind with it."""
+    """Set the flag on the second of three messages only; then on one message of each other kind."""
     near, memory = pair.selective(), memory_of(pair, 0)
     for context, flags in (("a", NO_FLAGS), ("b", OpFlags.FI_COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.atomicmsg(message(memory, words(1), context=context), flags)
@@ -66,7 +66,7 @@ def requests_with_more_are_carried_out(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "A fenced operation sees the results of all earlier ones to the same peer.", needs={"fence"})
 def fenced_atomic_sees_earlier_writes(pair: Pair) -> None:
-    """A long RMA write, whose last word the fenced atomic adds to."""
+    """Post a long RMA write; the fenced atomic adds to its last word."""
     memory = memory_of(pair, *[0] * LONG)
     written = np.arange(LONG, dtype=np.uint64)
     peer, address, key = memory.at()
@@ -80,7 +80,7 @@ def fenced_atomic_sees_earlier_writes(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one wait, too.", needs={"fence"})
 def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
-    """An atomic read, posted after a fenced one of other memory, sees updates from before it."""
+    """Post an atomic read behind a fenced atomic on other memory: the read sees updates from before the fence."""
     memory, other, result = memory_of(pair, 0), memory_of(pair, 0), words(0)
     for _ in range(6):
         pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
@@ -103,7 +103,7 @@ def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
 
 @page("FLAGS", "These flags are usable with the calls; others are refused.")
 def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
-    """Some that belong to messages; nothing is changed."""
+    """Pass flags that belong to messages; nothing is changed."""
     memory, result = memory_of(pair, 1), words(7)
     for flag in (OpFlags.FI_PEEK, OpFlags.FI_MATCH_COMPLETE, OpFlags.FI_MULTI_RECV):
         with expect_error(f"a base atomic with {flag!r}", Errno.FI_EBADFLAGS):
@@ -116,7 +116,7 @@ def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
 
 @page("FLAGS", "Flags of the message calls override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, those of the messages do not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the messages'; other calls have no flags of their own."""
     near = pair.open(bind=BindFlags.FI_SELECTIVE_COMPLETION, op_flags=OpFlags.FI_COMPLETION)
     memory, swap = memory_of(pair, 0), message(memory_of(pair, 0), words(5), op=Op.FI_CSWAP, context="swap")
     near.endpoint.atomicmsg(message(memory, words(1), context="silent"))
@@ -141,7 +141,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "Results are not affected: they arrive until the operation has completed.")
 def results_of_injected_atomics_arrive(pair: Pair) -> None:
-    """Of fetching and of comparing ones; the operands are overwritten at once."""
+    """Overwrite the operands of fetching and comparing atomics at once."""
     memory, results, operand = memory_of(pair, 3, 4), [words(0, 0), words(0, 0)], words(5, 6)
     pair.near.endpoint.fetch_atomicmsg(message(memory, operand), [results[0]], flags=OpFlags.FI_INJECT)
     operand[:] = 1

@@ -27,11 +27,11 @@ COMPARE_OPS = frozenset(
     }
 )  # fmt: skip
 _PAGE_OPS = FETCH_OPS | COMPARE_OPS
-"""Those that the page lists, in contrast to extensions of the device."""
+"""Operations that the page lists, in contrast to extensions of the device."""
 
 
 def _valid(query: Callable[[Datatype, Op], int]) -> dict[tuple[Datatype, Op], int]:
-    """The counts of what a valid call does not refuse, for the page's operations."""
+    """Return the element counts of the accepted valid calls, for the page's operations."""
     found: dict[tuple[Datatype, Op], int] = {}
     for datatype in Datatype:
         for op in sorted(_PAGE_OPS):
@@ -84,7 +84,7 @@ def query_atomic_agrees_with_the_valid_calls(pair: Pair) -> None:
 
 @page("Query Atomic Attributes", "FI_FETCH_ATOMIC and FI_COMPARE_ATOMIC may not both be set.")
 def query_atomic_for_both_families_is_refused(pair: Pair) -> None:
-    """The page names no error."""
+    """Expect an error: the page does not say which."""
     both = QueryFlags.FI_FETCH_ATOMIC | QueryFlags.FI_COMPARE_ATOMIC
     with expect_error("both families", Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
         pair.domain.query_atomic(U64, Op.FI_SUM, both)
@@ -92,7 +92,7 @@ def query_atomic_for_both_families_is_refused(pair: Pair) -> None:
 
 @page("Query Atomic Attributes", "size is the number of bytes of the datatype.")
 def query_atomic_tells_sizes(pair: Pair) -> None:
-    """Of the datatypes whose sizes the page fixes."""
+    """Compare the datatypes whose sizes the page fixes."""
     sizes = {
         Datatype.FI_INT8: 1, Datatype.FI_UINT8: 1, Datatype.FI_INT16: 2, Datatype.FI_UINT16: 2, Datatype.FI_INT32: 4,
         Datatype.FI_UINT32: 4, Datatype.FI_INT64: 8, Datatype.FI_UINT64: 8, Datatype.FI_FLOAT: 4,

@@ -58,7 +58,7 @@ def the_lowest_unused_number_is_given_next(pair: Pair) -> None:
 
 @page("type: FI_AV_MAP", "The numbers that insertion returns are those to be used, whatever they are.")
 def numbers_of_a_map_reach_their_peers(pair: Pair) -> None:
-    """Of two addresses the second is used."""
+    """Use the second of two addresses."""
     peers = vector(pair, AvType.FI_AV_MAP)
     first, second = peers.insert_all(names(pair)).fi_addr
     expect(first != second, f"expected two numbers, got {first} twice")
@@ -67,7 +67,7 @@ def numbers_of_a_map_reach_their_peers(pair: Pair) -> None:
 
 @page("type: FI_AV_UNSPEC", "The provider chooses a type, and says which.")
 def an_unspecified_type_is_chosen(pair: Pair) -> None:
-    """It works."""
+    """Use a vector of the chosen type."""
     peers = vector(pair, AvType.FI_AV_UNSPEC)
     expect(peers.type in (AvType.FI_AV_TABLE, AvType.FI_AV_MAP), f"expected a type, got {peers.type!r}")
     reaches(pair, peers, peers.insert(pair.target.name(0)), pair.memory(8))
@@ -85,7 +85,7 @@ def insertion_returns_how_many(pair: Pair) -> None:
 
 @page("RETURN VALUES", "What is not inserted has FI_ADDR_NOTAVAIL as its number, and is not counted.")
 def addresses_that_fail_have_no_number(pair: Pair) -> None:
-    """The second of three; the others are there."""
+    """Insert three addresses, the second of which is wrong; the others are inserted."""
     peers, (one, two) = vector(pair), names(pair)
     inserted = peers.insert_all([one, _WRONG, two])
     expect_equal("count", inserted.count, 2)
@@ -95,7 +95,7 @@ def addresses_that_fail_have_no_number(pair: Pair) -> None:
 
 @page("flags: FI_SYNC_ERR", "One error number per address is returned, 0 for those that were inserted.")
 def sync_err_returns_an_error_per_address(pair: Pair) -> None:
-    """The first and the last of three are wrong."""
+    """Insert three addresses, the first and last of which are wrong."""
     inserted = vector(pair).insert_all([_WRONG, pair.target.name(0), b""], flags=AvFlags.FI_SYNC_ERR)
     expect_equal("errors", inserted.errors, (Errno.FI_EINVAL, Errno.FI_SUCCESS, Errno.FI_EINVAL))
     expect_equal("count", inserted.count, 1)
@@ -153,7 +153,7 @@ def lookup_of_unknown_numbers_is_refused(pair: Pair) -> None:
 
 @page("fi_av_straddr", "It makes a printable string of an address, which need not have been inserted.")
 def addresses_are_printable(pair: Pair) -> None:
-    """Two addresses read differently; what is none is refused."""
+    """Check that two addresses read differently and that an invalid address is refused."""
     peers, (one, two) = vector(pair), names(pair)
     texts = [peers.straddr(one), peers.straddr(two)]
     expect(all(text and text.isprintable() for text in texts), f"expected printable strings, got {texts}")
@@ -247,7 +247,7 @@ def insertions_without_an_event_queue_are_refused(pair: Pair) -> None:
 
 @page("flags: FI_EVENT", "One event tells of the end, with the call's context, and how many were inserted as data.")
 def the_end_of_an_insertion_is_an_event(pair: Pair) -> None:
-    """Of two addresses, which can then be used."""
+    """Insert two addresses, which can then be used."""
     peers, queue = _with_events(pair)
     inserted = peers.insert_all(names(pair), context="mine")
     expect_equal("events", _events(queue, 0), [EqEntry(EqEvent.FI_AV_COMPLETE, peers, "mine", 2)])
@@ -256,7 +256,7 @@ def the_end_of_an_insertion_is_an_event(pair: Pair) -> None:
 
 @page("RETURN VALUES", "An insertion that reports by events returns 0.")
 def insertions_with_events_return_zero(pair: Pair) -> None:
-    """Of two addresses."""
+    """Insert two addresses."""
     peers, queue = _with_events(pair)
     expect_equal("count", peers.insert_all(names(pair)).count, 0)
     _events(queue, 0)
@@ -264,7 +264,7 @@ def insertions_with_events_return_zero(pair: Pair) -> None:
 
 @page("flags: FI_EVENT", "Before it there is an error entry per address that failed, its index as data.")
 def addresses_that_fail_are_error_entries(pair: Pair) -> None:
-    """The first and the third of three."""
+    """Insert three addresses, the first and third of which are wrong."""
     peers, queue = _with_events(pair)
     peers.insert_all([_WRONG, pair.target.name(0), b""], context="mine")
     *errors, end = _events(queue, 2)
@@ -276,7 +276,7 @@ def addresses_that_fail_are_error_entries(pair: Pair) -> None:
 
 @page("flags: FI_EVENT", "The event comes even if all addresses fail.")
 def an_insertion_that_fails_altogether_has_an_event(pair: Pair) -> None:
-    """Its data is 0."""
+    """Expect an event with data 0."""
     peers, queue = _with_events(pair)
     peers.insert_all([_WRONG], context="mine")
     *_, end = _events(queue, 1)
@@ -296,7 +296,7 @@ def other_vectors_take_no_event_queue(pair: Pair) -> None:
 
 @page("fi_close", "Events about a vector are left where they are when it is closed.")
 def events_outlast_the_vector(pair: Pair) -> None:
-    """The end of an insertion, read afterwards."""
+    """Insert an address, close the vector, then read the event."""
     events = pair.keep(pair.fabric.eq_open())
     peers = vector(pair, flags=AvFlags.FI_EVENT)
     peers.bind(events)

@@ -22,7 +22,7 @@ _SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION
 
 
 def counted(pair: Pair, *kinds: BindFlags, bind: BindFlags = _SELECTIVE) -> tuple[Initiator, list[Counter]]:
-    """An endpoint with a counter for each of these kinds."""
+    """Open an endpoint with a counter for each of these kinds."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in kinds]
     return pair.open(bind=bind, counters=dict(zip(kinds, counters, strict=True))), counters
 
@@ -49,7 +49,7 @@ def a_new_counter_is_zero(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "It increments for every operation of its kind that completes.")
 def writes_are_counted_as_such(pair: Pair) -> None:
-    """Writes and base atomics by FI_WRITE; the counter of the other kind stays."""
+    """Count writes and base atomics by FI_WRITE; the counter of the other kind stays."""
     near, (writes, reads) = counted(pair, BindFlags.FI_WRITE, BindFlags.FI_READ)
     memory, expected = memory_of(pair, 0), 4
     for _ in range(4):
@@ -63,7 +63,7 @@ def writes_are_counted_as_such(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "The kinds that are counted are chosen when the counter is bound.")
 def reads_are_counted_as_such(pair: Pair) -> None:
-    """Reads, fetching and comparing atomics by FI_READ; the counter of the other kind stays."""
+    """Count reads, fetching and comparing atomics by FI_READ; the counter of the other kind stays."""
     near, (writes, reads) = counted(pair, BindFlags.FI_WRITE, BindFlags.FI_READ)
     memory, expected = memory_of(pair, 0), 3
     for _ in range(3):
@@ -101,7 +101,7 @@ def operations_without_entries_are_counted(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "Counting takes nothing away from the completion queue.")
 def entries_of_counted_operations_remain(pair: Pair) -> None:
-    """The counter is read first, the queue has every entry afterwards."""
+    """Read the counter first: the queue has every entry afterwards."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE, bind=BindFlags(0))
     memory = pair.memory(8)
     for index in range(5):
@@ -205,7 +205,7 @@ def wait_waits_for_the_threshold(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A threshold that is reached already is not waited for.")
 def wait_for_what_is_reached_returns_at_once(pair: Pair) -> None:
-    """Of a counter that nothing will ever increment."""
+    """Wait for a counter that no operation will ever increment."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.wait(0)
     counter.set(5)
@@ -239,7 +239,7 @@ def wait_ends_when_an_operation_fails(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A change of the error value ends the wait of another thread.")
 def wait_ends_when_another_thread_adds_an_error(pair: Pair) -> None:
-    """A long wait, for what never comes."""
+    """Wait long for a value that is never reached."""
     counter = pair.keep(pair.domain.cntr_open())
     ended = how_a_wait_ends(lambda: counter.wait(1, pair.patience), lambda: counter.adderr(1))
     expect_equal("how the wait ended", ended, Errno.FI_EAVAIL)
@@ -247,7 +247,7 @@ def wait_ends_when_another_thread_adds_an_error(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A counter of FI_WAIT_NONE cannot be waited for.")
 def wait_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """It can be read."""
+    """Check that the counter can still be read."""
     counter = pair.keep(pair.domain.cntr_open(WaitObj.FI_WAIT_NONE))
     with expect_error("wait", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
         counter.wait(1, _SHORT)
@@ -256,7 +256,7 @@ def wait_without_a_wait_object_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Values have 64 bits.")
 def what_has_no_64_bits_is_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger values are refused, not truncated."""
     counter = pair.keep(pair.domain.cntr_open())
     for call in (counter.add, counter.adderr, counter.set, counter.seterr):
         for value in (-1, 2**64):

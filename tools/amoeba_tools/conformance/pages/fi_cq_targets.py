@@ -15,7 +15,7 @@ _LONG = 10_000
     "TARGET COMPLETION SEMANTICS", "A completion at the target says that the data is there, whatever was asked for."
 )
 def target_completions_mean_that_the_data_is_there(pair: Pair) -> None:
-    """Long writes with data, at every level; the memory is looked at when the target has been told."""
+    """Write long data at every completion level; read the memory after the target's completion."""
     for level in (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE):
         memory = pair.memory(_LONG)
         write = message(memory, pattern(_LONG), data=1)
@@ -27,7 +27,7 @@ def target_completions_mean_that_the_data_is_there(pair: Pair) -> None:
 
 @page("TARGET COMPLETION SEMANTICS", "With ordered messages, a completion says that earlier data is there, too.")
 def target_completions_cover_earlier_writes(pair: Pair) -> None:
-    """A long write without data, and one of no bytes with data behind it, both of the lowest level."""
+    """Post a long write without data, then an empty one with data, both of the lowest completion level."""
     memory, other = pair.memory(_LONG), pair.memory(8)
     pair.near.endpoint.writemsg(message(memory, pattern(_LONG)), OpFlags.FI_INJECT_COMPLETE)
     note = message(other, b"", data=1)

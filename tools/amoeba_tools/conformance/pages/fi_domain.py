@@ -20,7 +20,7 @@ page = Page("fi_domain", "1.17", needs={"rma"})
 
 @page("fi_domain", "Domains are identified by name, and have the properties of the info they are opened with.")
 def a_domain_is_opened_as_its_info_says(pair: Pair) -> None:
-    """On the initiator's NIC, with its mode of registration; a name of nobody's is refused."""
+    """Open domains on the initiator's NIC, with its registration mode; an unknown name is refused."""
     wanted = DomainAttr(mr_mode=MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED)
     info = granted(pair, Info(domain_attr=wanted))
     domain = pair.keep(pair.fabric.domain(info))
@@ -35,7 +35,7 @@ def a_domain_is_opened_as_its_info_says(pair: Pair) -> None:
 
 @page("fi_domain_bind", "Its event queue is that of endpoints that have none of their own.", needs={"connected"})
 def endpoints_report_to_the_queue_of_their_domain(pair: Pair) -> None:
-    """A connection, made by an endpoint that only its domain is bound to a queue of."""
+    """Connect by an endpoint for which only its domain is bound to a queue."""
     parties = Parties(pair)
     domain = pair.other_domain(pair.domain.mr_mode)
     domain.bind(parties.events)
@@ -51,7 +51,7 @@ def endpoints_report_to_the_queue_of_their_domain(pair: Pair) -> None:
 
 @page("threading, control_progress, data_progress", "What is returned says what the application does.")
 def models_are_told_and_granted(pair: Pair) -> None:
-    """They are not left open, and can be asked for."""
+    """Check that the models are specified, and that hints can request them."""
     attr = pair.info.domain_attr
     open_ones = {Threading.FI_THREAD_UNSPEC, Progress.FI_PROGRESS_UNSPEC, ResourceMgmt.FI_RM_UNSPEC}
     told = (attr.threading, attr.control_progress, attr.data_progress, attr.resource_mgmt)
@@ -101,7 +101,7 @@ def remote_data_has_the_size_that_is_told(pair: Pair) -> None:
 
 @page("ep_cnt, cq_cnt, cntr_cnt", "So many can be opened in all; hints for more are refused.")
 def counts_are_what_can_be_opened(pair: Pair) -> None:
-    """Endpoints until there are no more: as many as were told, on this NIC."""
+    """Open endpoints until the NIC has no more: as many as the attributes say."""
     attr = pair.info.domain_attr
     opened = 1  # the pair's own
     try:

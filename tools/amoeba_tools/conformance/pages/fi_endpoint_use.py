@@ -45,7 +45,7 @@ def second_queues_and_counters_are_refused(pair: Pair) -> None:
 
 @page("ERRORS: FI_EDOMAIN", "What is bound together is of one domain.")
 def objects_of_another_domain_are_refused(pair: Pair) -> None:
-    """Its queues, counters and address vectors."""
+    """Bind queues, counters and address vectors of another domain."""
     other, endpoint = pair.other_domain(pair.domain.mr_mode), pair.keep(pair.domain.endpoint())
     for what, thing, flags in (
         ("queue", pair.keep(other.cq_open()), BindFlags.FI_TRANSMIT),
@@ -112,7 +112,7 @@ def one_of_several_receives_is_cancelled(pair: Pair) -> None:
 
 @page("fi_ep_alias", "An alias differs from its endpoint only by its default flags.")
 def an_alias_has_flags_of_its_own(pair: Pair) -> None:
-    """It reports what the endpoint does not, in the same queue and in order with it."""
+    """Report by the alias, not by the endpoint, in the same queue and in order."""
     near, memory = pair.selective(), pair.memory(2)
     alias = pair.keep(fi.fi_ep_alias(near.endpoint, _TRANSMIT | int(OpFlags.FI_COMPLETION)))
     near.endpoint.write(b"1", *memory.at(), context="endpoint")
@@ -124,7 +124,7 @@ def an_alias_has_flags_of_its_own(pair: Pair) -> None:
 
 @page("fi_control: FI_SETOPSFLAG, FI_GETOPSFLAG", "Default flags can be told, and changed.")
 def default_flags_can_be_changed(pair: Pair) -> None:
-    """Of an endpoint and of an alias, for the operations that follow."""
+    """Change the flags of an endpoint and of an alias, for later operations."""
     near, memory = pair.selective(), pair.memory(4)
     alias = pair.keep(fi.fi_ep_alias(near.endpoint, _TRANSMIT))
     for place, who in enumerate((near.endpoint, alias)):
@@ -139,7 +139,7 @@ def default_flags_can_be_changed(pair: Pair) -> None:
 
 @page("fi_setopt: FI_OPT_CM_DATA_SIZE", "The option is read only.", needs={"connected"})
 def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
-    """It can be read where there are connections, and not be set."""
+    """Read the option of connected endpoints; setting the option fails."""
     endpoint = pair.keep(pair.domain.endpoint(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))))
     size = endpoint.getopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE)
     expect(size > 0, f"expected room for data, got {size}")
@@ -149,7 +149,7 @@ def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
 
 @page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and is told as it was set.", needs={"messages"})
 def options_are_told_as_they_were_set(pair: Pair) -> None:
-    """What it does, fi_msg.a_multi_receive_ends_when_too_little_room_is_left finds out."""
+    """Set and get the option; fi_msg.a_multi_receive_ends_when_too_little_room_is_left checks its effect."""
     endpoint = pair.talker().endpoint
     for size in (0, 1, 4096):
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_MIN_MULTI_RECV, size)
@@ -158,7 +158,7 @@ def options_are_told_as_they_were_set(pair: Pair) -> None:
 
 @page("fi_tx_size_left", "So many operations may be posted without FI_EAGAIN.")
 def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
-    """Of an idle endpoint, and of one with operations under way."""
+    """Query an idle endpoint, and one with outstanding operations."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
     with pair.fabric.frozen():  # nothing ends before all are posted
         for _ in range(2):

@@ -82,7 +82,7 @@ def writing_needs_the_flag(pair: Pair) -> None:
 
 @page("SYNOPSIS", "An event is a number of 32 bits.")
 def events_of_more_bits_are_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger numbers are refused, not truncated."""
     queue = queue_of(pair)
     for event in (-1, 2**32):
         with expect_error(f"event {event}", Errno.FI_EINVAL):
@@ -109,7 +109,7 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
 
 @page("fi_eq_readerr", "An error entry tells what failed, and why.")
 def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
-    """An address that is none: all six fields."""
+    """Insert an invalid address, and check all six fields."""
     queue = queue_of(pair)
     peers, entry = with_error(pair, queue), queue.readerr()
     expect(isinstance(entry, EqErrEntry), f"expected an EqErrEntry, got {entry!r}")
@@ -123,7 +123,7 @@ def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
 
 @page("fi_eq_readerr", "It returns at once if the next event is none.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
-    """The event stays."""
+    """Check that the event stays in the queue."""
     queue = queue_of(pair)
     queue.write(5)
     expect_equal("error", queue.readerr(), None)
@@ -133,7 +133,7 @@ def without_errors_there_is_no_error_entry(pair: Pair) -> None:
 
 @page("fi_eq_strerror", "It converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
-    """Of an address that is none."""
+    """Print the error of an invalid address."""
     queue = queue_of(pair)
     with_error(pair, queue)
     entry = queue.readerr()
@@ -147,7 +147,7 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 
 @page("fi_eq_sread", "It waits until there is an event.")
 def sread_waits_for_an_event(pair: Pair) -> None:
-    """Which another thread writes."""
+    """Wait for an event that another thread writes."""
     queue = queue_of(pair)
     writer = threading.Timer(_SHORT, queue.write, (9,))
     writer.start()
@@ -167,7 +167,7 @@ def sread_ends_at_its_timeout(pair: Pair) -> None:
 
 @page("wait_obj: FI_WAIT_NONE", "A queue opened with it cannot be waited for.")
 def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """It can be read."""
+    """Check that the queue can still be read."""
     queue = queue_of(pair, wait_obj=WaitObj.FI_WAIT_NONE)
     queue.write(1)
     with expect_error("sread", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
@@ -192,7 +192,7 @@ def the_descriptor_is_readable_while_there_are_events(pair: Pair) -> None:
 
 
 def overrun(pair: Pair) -> EventQueue:
-    """A queue for one event, with two: an error that can be read, and an event that is lost."""
+    """Return a queue for one event that has overrun: it reports an error, and has lost an event."""
     queue = queue_of(pair, size=1)
     with_error(pair, queue)
     return queue
@@ -223,7 +223,7 @@ def an_overrun_queue_cannot_be_written_to(pair: Pair) -> None:
 
 @page("size", "A queue holds at least as many events as it was opened for.")
 def a_queue_holds_as_many_events_as_its_size(pair: Pair) -> None:
-    """Eight; more of the application's are refused, and can be written when there is room."""
+    """Write eight events; further ones are refused until there is free space."""
     queue = queue_of(pair, size=8)
     for event in range(8):
         queue.write(event)

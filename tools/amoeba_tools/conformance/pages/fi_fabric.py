@@ -1,4 +1,4 @@
-"""fi_fabric(3): opening and closing a fabric, and what is printed of its attributes."""
+"""fi_fabric(3): opening and closing a fabric, and printing its attributes."""
 
 import dataclasses
 from typing import Any
@@ -64,7 +64,7 @@ _NAMED = {
 
 
 def _described() -> Info:
-    """What can be opened beside the pair's fabric."""
+    """Return the infos that can be opened beside the pair's fabric."""
     return fi.fi_getinfo(fi.fi_version(), None, None, 0, None)[0]
 
 
@@ -74,14 +74,14 @@ def _opened(pair: Pair) -> Fabric:
 
 @page("DESCRIPTION", "Ports that can communicate with each other belong to the same fabric.")
 def all_nics_of_a_network_are_of_one_fabric(pair: Pair) -> None:
-    """What the initiator's fabric offers names one fabric."""
+    """Check that the infos of the initiator's fabric name one fabric."""
     names = {info.fabric_attr.name for info in pair.fabric.getinfo()}
     expect_equal("names of fabrics", names, {pair.info.fabric_attr.name})
 
 
 @page("fi_fabric", "It opens a fabric by attributes, which fi_getinfo tells.")
 def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
-    """Another fabric than the pair's, which offers what was told of it; one of nobody's name is refused."""
+    """Open another fabric than the pair's, whose infos match its attributes; an unknown name is refused."""
     info, opened = _described(), _opened(pair)
     expect_equal("fabric_attr", opened.getinfo()[0].fabric_attr, info.fabric_attr)
     pair.keep(opened.domain(info))
@@ -116,7 +116,7 @@ def what_belongs_to_a_fabric_ends_with_it(pair: Pair) -> None:
 
 @page("fi_tostr", "Capabilities, flags and enumerations become printable strings.")
 def numbers_are_printed_by_their_names(pair: Pair) -> None:
-    """A number of each type that there is here, and two flags together."""
+    """Print a number of each type, and two flags together."""
     for datatype, (member, number) in _NAMED.items():
         expect_equal(f"{datatype.name} of {number:#x}", fi.fi_tostr(number, datatype), member.name)
     both = fi.fi_tostr(Caps.FI_RMA | Caps.FI_ATOMIC, FiType.FI_TYPE_CAPS)
@@ -125,7 +125,7 @@ def numbers_are_printed_by_their_names(pair: Pair) -> None:
 
 @page("fi_tostr: FI_TYPE_INFO", "It prints an info with all its substructures and fields, and each of these alone.")
 def infos_are_printed_with_all_fields(pair: Pair) -> None:
-    """The names of all fields are there."""
+    """Check that the names of all fields appear."""
     whole = fi.fi_tostr(pair.info, FiType.FI_TYPE_INFO)
     parts: list[Any] = [
         pair.info.tx_attr,
@@ -146,7 +146,7 @@ def infos_are_printed_with_all_fields(pair: Pair) -> None:
 
 @page("fi_tostr: FI_TYPE_VERSION", "It prints the version of the library, and ignores the data.")
 def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
-    """That which fi_version tells."""
+    """Compare with fi_version."""
     version = fi.fi_version()
     for data in (None, 5, pair.info):
         printed = fi.fi_tostr(data, FiType.FI_TYPE_VERSION)
@@ -155,7 +155,7 @@ def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
 
 @page("fi_tostr: FI_TYPE_FID", "It prints an object.")
 def objects_are_printed(pair: Pair) -> None:
-    """Those of different classes are told apart."""
+    """Check that objects of different classes read differently."""
     printed = {fi.fi_tostr(each, FiType.FI_TYPE_FID) for each in (pair.fabric, pair.domain, pair.near.queue)}
     expect_equal("different strings", len(printed), 3)
 
@@ -172,7 +172,7 @@ def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
 
 @page("FABRIC ATTRIBUTES: prov_version", "It is the provider's version, as major and minor number.")
 def the_providers_version_has_two_numbers(pair: Pair) -> None:
-    """It is printed as both."""
+    """Check that both numbers are printed."""
     version = pair.info.fabric_attr.prov_version
     expect(version > 0, f"expected a version, got {version}")
     printed, both = fi.fi_tostr(pair.info.fabric_attr), f"prov_version: {_both(version)}"
@@ -181,7 +181,7 @@ def the_providers_version_has_two_numbers(pair: Pair) -> None:
 
 @page("FABRIC ATTRIBUTES: api_version", "It is the version that was passed to fi_getinfo.")
 def the_version_of_the_interface_is_the_one_asked_for(pair: Pair) -> None:
-    """The newest, and an older one."""
+    """Request the newest version, and an older one."""
     for version in (fi.fi_version(), fi.fi_version() - 3):
         infos = fi.fi_getinfo(version, None, None, 0, None)
         expect_equal("api_version", {info.fabric_attr.api_version for info in infos}, {version})

@@ -20,7 +20,7 @@ _MODIFIERS = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE
 
 
 def granted(pair: Pair, hints: Info) -> Info:
-    """What the initiator's NIC answers to these hints."""
+    """Return the infos of the initiator's NIC for these hints."""
     return next(info for info in pair.fabric.getinfo(hints) if info.domain_attr.name == pair.info.domain_attr.name)
 
 
@@ -31,14 +31,14 @@ def refused(what: str, pair: Pair, hints: Info) -> None:
 
 @page("DESCRIPTION", "Without hints, all that is available is returned.")
 def no_hints_return_everything(pair: Pair) -> None:
-    """The initiator's NIC among it, with a type of endpoint, and the same as for hints that are zero."""
+    """Find the initiator's NIC with a type of endpoint; hints of zeros return the same."""
     expect(pair.info.ep_attr.type is not EpType.FI_EP_UNSPEC, "expected a type of endpoint, got FI_EP_UNSPEC")
     expect_equal("caps for hints that are zero", granted(pair, Info()).caps, pair.info.caps)
 
 
 @page("DESCRIPTION", "If nothing matches, the call fails with FI_ENODATA.")
 def what_is_not_there_is_no_data(pair: Pair) -> None:
-    """A capability that the NIC does not have, and one that a type of endpoint does not."""
+    """Request a capability that the NIC lacks, and one that an endpoint type lacks."""
     absent = next(cap for cap in (Caps.FI_HMEM, Caps.FI_MULTICAST, Caps.FI_COLLECTIVE) if cap not in pair.info.caps)
     refused(repr(absent), pair, Info(caps=absent))
     datagrams = EpAttr(type=EpType.FI_EP_DGRAM)
@@ -54,7 +54,7 @@ def other_primary_capabilities_are_not_enabled(pair: Pair) -> None:
 
 @page("CAPABILITIES", "If no modifiers are given, all relevant ones are assumed.", needs={"rma"})
 def without_modifiers_all_are_assumed(pair: Pair) -> None:
-    """Of RMA; with one of them, only that one."""
+    """Request RMA without modifiers, then with one modifier, which is granted alone."""
     expect_equal("modifiers", granted(pair, Info(caps=Caps.FI_RMA)).caps & _MODIFIERS, _MODIFIERS)
     narrow = granted(pair, Info(caps=Caps.FI_RMA | Caps.FI_WRITE))
     expect_equal("modifiers for FI_WRITE", narrow.caps & _MODIFIERS, Caps.FI_WRITE)
@@ -118,7 +118,7 @@ def registration_modes_are_only_taken_away(pair: Pair) -> None:
 
 @page("domain_attr", "FI_MR_BASIC is answered as it is.")
 def basic_registration_stays_basic(pair: Pair) -> None:
-    """A domain of it has virtual addresses, and keys that the provider chooses."""
+    """Open a domain with virtual addresses and keys that the provider chooses."""
     info = granted(pair, Info(domain_attr=DomainAttr(mr_mode=MrMode.FI_MR_BASIC)))
     expect_equal("mr_mode", info.domain_attr.mr_mode, MrMode.FI_MR_BASIC)
     domain = pair.keep(pair.fabric.domain(info))
@@ -128,7 +128,7 @@ def basic_registration_stays_basic(pair: Pair) -> None:
 
 @page("DESCRIPTION", "What is returned describes endpoints that can be opened and work.", needs={"rma"})
 def what_is_returned_can_be_opened(pair: Pair) -> None:
-    """A domain and an endpoint, by what was returned for capabilities, flags and sizes; it writes to the target."""
+    """Open a domain and an endpoint by the returned capabilities, flags and sizes, and write to the target."""
     hints = Info(caps=Caps.FI_RMA, tx_attr=TxAttr(size=32, op_flags=OpFlags.FI_DELIVERY_COMPLETE))
     info, memory = granted(pair, hints), pair.memory(8)
     domain = pair.keep(pair.fabric.domain(info))
@@ -151,7 +151,7 @@ def modifiers_alone_are_no_data(pair: Pair) -> None:
 
 @page("CAPABILITIES: FI_SEND", "An endpoint may be send-only.", needs={"messages"})
 def send_only_endpoints_receive_nothing(pair: Pair) -> None:
-    """It sends, and takes no receives."""
+    """Send with such an endpoint; receives are refused."""
     near = pair.open(caps=Caps.FI_MSG | Caps.FI_SEND)
     receive = pair.receive(4)
     near.endpoint.send(b"sent", pair.peer)
@@ -164,7 +164,7 @@ def send_only_endpoints_receive_nothing(pair: Pair) -> None:
 
 @page("MODE", "Mode bits that are not necessary are cleared; none is added.")
 def modes_are_only_taken_away(pair: Pair) -> None:
-    """An application that supports none, and one that supports all."""
+    """Request infos for an application that supports no mode, and for one that supports all."""
     every = Mode(sum(Mode))
     expect_equal("mode for none", granted(pair, Info()).mode, Mode(0))
     mode = granted(pair, Info(mode=every)).mode
@@ -173,7 +173,7 @@ def modes_are_only_taken_away(pair: Pair) -> None:
 
 @page("fi_dupinfo, fi_allocinfo", "One copies a structure with all its parts; the other gives an empty one.")
 def infos_are_copied(pair: Pair) -> None:
-    """A copy is equal and opens the same; an empty one asks for nothing."""
+    """Open the same from a copy as from the original; an empty structure requires nothing."""
     expect_equal("the copy", fi.fi_dupinfo(pair.info), pair.info)
     expect_equal("caps for an empty one", granted(pair, fi.fi_allocinfo()).caps, pair.info.caps)
 

@@ -20,7 +20,7 @@ _TURN = 16
 
 @page("fi_cq(3): format", "Receives and sends are reported in the format of their queue.")
 def entries_of_every_format_have_their_fields(pair: Pair) -> None:
-    """A receive with data, then a send."""
+    """Complete a receive with data, then a send."""
     expected = {
         CqFormat.FI_CQ_FORMAT_CONTEXT: (CqEntry("in"), CqEntry("out")),
         CqFormat.FI_CQ_FORMAT_MSG: (CqMsgEntry("in", RECEIVED | DATA, 5), CqMsgEntry("out", SENT, 5)),
@@ -49,7 +49,7 @@ def entries_of_every_format_have_their_fields(pair: Pair) -> None:
     "fi_cq(3): fi_cq_readfrom", "The sender of a message is told, if it is in the address vector.", needs={"source"}
 )
 def the_sender_of_a_message_is_told(pair: Pair) -> None:
-    """The target, and an endpoint that only the receiver's address is known to."""
+    """Receive from the target, and from an endpoint outside the receiver's address vector."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for expected in (pair.peer, FI_ADDR_NOTAVAIL):
@@ -65,7 +65,7 @@ def the_sender_of_a_message_is_told(pair: Pair) -> None:
 
 @page("fi_recv", "A message of any length is received, whoever sent it.")
 def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
-    """Its sender, who has no queue for receives, is not in the receiver's address vector; two in a row."""
+    """Receive two messages in a row of a sender without receive queue, outside the receiver's address vector."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for index in range(2):
@@ -83,7 +83,7 @@ def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
 
 @page("fi_cq(3): FI_MATCH_COMPLETE", "The completion says that the message has met a receive.")
 def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
-    """What was sent after it completes before it, as long as there is no receive."""
+    """Check that a later send completes first, as long as the message has no receive."""
     near = pair.talker()
     near.endpoint.send(b"matched?", pair.peer, context="matched", flags=OpFlags.FI_MATCH_COMPLETE)
     near.endpoint.send(b"the next", pair.peer, context="next")
@@ -163,7 +163,7 @@ def sends_are_counted(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_RECV", "Receives are counted by a counter bound with it, failed ones as errors.")
 def receives_are_counted(pair: Pair) -> None:
-    """Expected, unexpected and long ones; one that is cut, and one that is cancelled."""
+    """Count expected, unexpected and long receives, a truncated one, and a cancelled one."""
     receives = pair.keep(pair.domain.cntr_open())
     near = pair.talker(counters={BindFlags.FI_RECV: receives})
     near.endpoint.recv(bytearray(8))

@@ -27,7 +27,7 @@ ALL_FEATURES = (
 PATIENCE = 60.0
 """Seconds after which a check gives up what does not come."""
 _QUIET = 12
-"""Looks at all workers without anything to do, after which nothing is under way."""
+"""Consecutive polls of all workers without progress after which no operation is in flight."""
 _ALL = 2**64 - 1
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Region:
     rkey: Any
     address: int
     view: memoryview
-    """Its bytes, as the owner sees them."""
+    """The memory's bytes, as the owner sees them."""
 
 
 class Pair:
@@ -96,7 +96,7 @@ class Pair:
 
     @contextlib.contextmanager
     def check(self) -> Iterator[None]:
-        """Closes what is opened here meanwhile."""
+        """Close all objects that the block opens."""
         shared = list(self._live)
         try:
             with contextlib.ExitStack() as self._opened:
@@ -139,7 +139,7 @@ class Pair:
     # Waiting
 
     def progress(self) -> int:
-        """Of all workers, once."""
+        """Make progress on all workers, once."""
         return sum(entity.progress() for entity in self._live if not entity.worker.closed)
 
     def wait(self, done: Callable[[], object], what: str) -> None:
@@ -160,7 +160,7 @@ class Pair:
         return status
 
     def settle(self) -> None:
-        """Make progress until nothing is under way any more. Raises TimeoutError after a while."""
+        """Make progress until no operation is outstanding. Raises TimeoutError after a while."""
         quiet, deadline = 0, time.monotonic() + self.patience
         while quiet < _QUIET:
             quiet = 0 if self.progress() else quiet + 1
