@@ -31,7 +31,7 @@ class Connected(Initiator):
 class Parties:
     """Connecting and listening endpoints of one domain, with one event queue for both.
 
-    Raises what opening a passive endpoint raises. The pair closes what is opened here.
+    Raises the errors of opening a passive endpoint. The pair closes the endpoints.
     """
 
     def __init__(self, pair: Pair) -> None:

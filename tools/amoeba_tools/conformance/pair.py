@@ -218,11 +218,11 @@ class Pair:
     target : Target
         :class:`~amoeba_tools.conformance.target.TargetSide` or a stand-in for one in another process.
     nic : int
-        Which of the fabric's NICs is the initiator's.
+        Index of the initiator's NIC in the fabric.
     patience : float
-        Seconds of host time that any operation may take.
+        Maximum host time of an operation, in seconds.
 
-    Raises what opening a domain and an endpoint raises. The fabric closes what a pair opens.
+    Raises the errors of opening a domain and an endpoint. The fabric closes what a pair opens.
     """
 
     def __init__(self, fabric: Fabric, target: Target, *, nic: int = 0, patience: float = PATIENCE) -> None:
@@ -473,7 +473,7 @@ def join_pair(
 ) -> Iterator[Pair | None]:
     """Open a pair across two processes, with a NIC in each: rank 0 gets the pair, and rank 1 is its target.
 
-    Rank 1 gets None, when rank 0 is done. Raises what :func:`amoeba.join_cluster` raises.
+    Rank 1 gets None when rank 0 is done. Raises the errors of :func:`amoeba.join_cluster`.
     """
     with join_cluster(
         kind, rendezvous, impairments=impairments, retransmission=retransmission, progress=progress

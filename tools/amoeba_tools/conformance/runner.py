@@ -70,15 +70,14 @@ def run(
     Parameters
     ----------
     subject : Pair, or a function that opens one
-        Such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``: after a failure it is opened
-        again, so that one failure does not bring about others. A Pair that was opened elsewhere is used to the end,
-        whatever its state.
+        A function such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``, opens a new pair after
+        a failure, so that one failure does not cause others. A given Pair is used to the end, whatever its state.
     select : iterable of Check, optional
-        All of them otherwise; :func:`~amoeba_tools.conformance.select` chooses some.
+        All checks by default; :func:`~amoeba_tools.conformance.select` chooses some.
     progress : callable, optional
-        Told of every outcome as it comes.
+        Called with every outcome as it comes.
 
-    Raises what opening a pair raises. Whatever a check raises that is an Exception is in its outcome.
+    Raises the errors of opening a pair. The outcome of a check holds any Exception that the check raises.
     """
     chosen = checks() if select is None else tuple(select)
     outcomes: list[Outcome] = []

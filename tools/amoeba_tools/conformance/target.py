@@ -101,13 +101,14 @@ class Target(Protocol):
 
     def hear(self, count: int, timeout: float) -> list[Heard]:
         """Up to ``count`` entries about sends, receives and what peers did; waits for so many, ``timeout`` seconds at
-        most."""
+        most.
+        """
 
 
 class TargetSide:
     """The target in the process of its NIC. The fabric closes what the target opens.
 
-    Raises what opening a domain and an endpoint raises.
+    Raises the errors of opening a domain and an endpoint.
     """
 
     def __init__(self, fabric: Fabric, nic: int) -> None:

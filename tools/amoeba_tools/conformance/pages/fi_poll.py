@@ -22,7 +22,7 @@ _SET = WaitObj.FI_WAIT_SET
 
 
 def poll_set(pair: Pair, *members: CompletionQueue[Any] | Counter) -> PollSet:
-    """A poll set of these."""
+    """Open a poll set of these objects."""
     polled = pair.keep(pair.domain.poll_open())
     for member in members:
         polled.add(member)
@@ -30,7 +30,7 @@ def poll_set(pair: Pair, *members: CompletionQueue[Any] | Counter) -> PollSet:
 
 
 def polled_until(pair: Pair, polled: PollSet) -> list[CompletionQueue[Any] | Counter]:
-    """What the set names, as soon as it names something."""
+    """Poll until the set returns an object, and return the result."""
     deadline = time.monotonic() + pair.patience
     while not (named := polled.poll()) and time.monotonic() < deadline:
         pass
@@ -50,7 +50,7 @@ def waiting_queue(pair: Pair, waiting: WaitSet) -> CompletionQueue[Any]:
 
 @page("fi_poll", "Completion queues are returned that are not empty, and no others.")
 def queues_with_entries_are_polled(pair: Pair) -> None:
-    """Of two queues that with an entry; again as long as it is not read."""
+    """Poll two queues, one of which has an entry: it is returned until the entry is read."""
     near, idle, memory = pair.open(), pair.open(), pair.memory(1)
     polled = poll_set(pair, idle.queue, near.queue)
     expect_equal("before", polled.poll(), [])
@@ -65,7 +65,7 @@ def queues_with_entries_are_polled(pair: Pair) -> None:
 
 @page("fi_poll", "Queues with an error are returned, too.")
 def queues_with_errors_are_polled(pair: Pair) -> None:
-    """A key that is none."""
+    """Use an unknown key."""
     near, memory = pair.open(), pair.memory(1)
     polled = poll_set(pair, near.queue)
     peer, address, key = memory.at()
@@ -77,7 +77,7 @@ def queues_with_errors_are_polled(pair: Pair) -> None:
 
 @page("fi_poll", "A counter is returned if its value or its error value has changed since the last call.")
 def changed_counters_are_polled(pair: Pair) -> None:
-    """A success, then a failure; not a second time for either."""
+    """Let an operation succeed, then one fail; neither is returned twice."""
     near, (writes,) = counted(pair, BindFlags.FI_WRITE)
     polled, memory = poll_set(pair, writes), pair.memory(1)
     peer, address, key = memory.at()
@@ -120,7 +120,7 @@ def removed_members_are_not_polled(pair: Pair) -> None:
 
 @page("fi_wait", "It returns when a queue or a counter of the set has been signalled.")
 def a_wait_ends_with_an_entry(pair: Pair) -> None:
-    """Of two queues, each in turn; then of a counter."""
+    """Signal each of two queues in turn, then a counter."""
     waiting, memory = wait_set(pair), pair.memory(1)
     sides = [pair.open(queue=waiting_queue(pair, waiting)) for _ in range(2)]
     counter = pair.keep(pair.domain.cntr_open(_SET, waiting))
@@ -135,7 +135,7 @@ def a_wait_ends_with_an_entry(pair: Pair) -> None:
 
 @page("fi_wait: timeout", "It ends when the time is over, if nothing was signalled.")
 def a_wait_ends_with_its_time(pair: Pair) -> None:
-    """Of a queue that nothing is posted to."""
+    """Wait for a queue that no operation reports to."""
     waiting = wait_set(pair)
     pair.open(queue=waiting_queue(pair, waiting))
     with expect_error("a wait for nothing", Errno.FI_ETIMEDOUT, Errno.FI_EAGAIN):

@@ -26,7 +26,7 @@ def pattern(size: int, seed: int = 1) -> bytes:
 
 
 def message(memory: RemoteMemory, *buffers: Buffer, offset: int = 0, context: object = None, data: int = 0) -> RmaMsg:
-    """A ``struct fi_msg_rma`` on consecutive bytes of the target's memory."""
+    """Return a ``struct fi_msg_rma`` on consecutive bytes of the target's memory."""
     size = sum(memoryview(buffer).nbytes for buffer in buffers)
     peer, address, key = memory.at(offset)
     return RmaMsg(buffers, peer, [RmaIov(address, size, key)], context=context, data=data)
@@ -71,7 +71,7 @@ def unaligned_reads_fetch_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
-    """It has a completion like any other."""
+    """Expect an ordinary completion."""
     memory = pair.memory(b"\xee" * 8)
     pair.near.endpoint.write(b"", *memory.at(), context="empty")
     expect_equal("op_context", pair.near.finish().op_context, "empty")
@@ -80,7 +80,7 @@ def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def read_of_no_bytes_completes(pair: Pair) -> None:
-    """It has a completion like any other."""
+    """Expect an ordinary completion."""
     memory = pair.memory(8)
     pair.near.endpoint.read(bytearray(), *memory.at(), context="empty")
     expect_equal("op_context", pair.near.finish().op_context, "empty")
@@ -120,7 +120,7 @@ def more_than_max_msg_size_is_refused(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Operations are asynchronous: a completion queue reports the end of each, with its context.")
 def every_operation_reports_its_own_context(pair: Pair) -> None:
-    """Sixteen under way at a time, each with an object of its own as context."""
+    """Keep sixteen operations outstanding, each with its own object as context."""
     memory = pair.memory(16)
     contexts = [object() for _ in range(16)]
     for index, context in enumerate(contexts):
@@ -173,7 +173,7 @@ def writemsg_of_different_lengths_is_refused(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, the buffer may be reused as soon as the call returns.")
 def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
-    """Sources from 1 byte to inject_size are overwritten at once."""
+    """Overwrite sources from 1 byte to inject_size at once."""
     for size in (1, 8, 9, pair.info.tx_attr.inject_size):
         memory, source = pair.memory(size), bytearray(pattern(size))
         pair.near.endpoint.inject_write(source, *memory.at())
@@ -185,7 +185,7 @@ def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, there is no completion unless it fails.")
 def inject_write_is_not_reported(pair: Pair) -> None:
-    """What follows it is reported, it is not."""
+    """Inject a write, then post a reported one: only the second has an entry."""
     memory = pair.memory(8)
     pair.near.endpoint.inject_write(b"injected", *memory.at())
     pair.near.endpoint.write(b"", *memory.at(), context="next")
@@ -221,7 +221,7 @@ def writedata_tells_the_target(pair: Pair) -> None:
 
 @page("fi_inject_writedata", "As fi_inject_write, with data for the target's completion queue.")
 def inject_writedata_tells_the_target_and_not_the_initiator(pair: Pair) -> None:
-    """The source is overwritten at once, and success is not reported."""
+    """Overwrite the source at once; success is not reported."""
     memory, source = pair.memory(16), bytearray(pattern(16))
     pair.near.endpoint.inject_writedata(source, 77, *memory.at())
     source[:] = b"\xee" * 16
@@ -235,7 +235,7 @@ def inject_writedata_tells_the_target_and_not_the_initiator(pair: Pair) -> None:
 
 @page("DESCRIPTION", "The target is not notified when its memory is written or read without data.")
 def writes_and_reads_do_not_notify_the_target(pair: Pair) -> None:
-    """The first entry at the target is of what is sent with data afterwards."""
+    """Write and read without data, then write with data: the target's first entry is of the last."""
     memory = pair.memory(8)
     pair.near.endpoint.write(pattern(8), *memory.at())
     pair.near.endpoint.read(bytearray(8), *memory.at())
@@ -260,7 +260,7 @@ def read_fetches_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("fi_read", "A read leaves the remote region as it was.")
 def read_leaves_the_target_alone(pair: Pair) -> None:
-    """The region does not even allow to be written."""
+    """Read a region that does not allow writes."""
     memory, result = pair.memory(pattern(40), MrAccess.FI_REMOTE_READ), bytearray(40)
     pair.near.endpoint.read(result, *memory.at())
     pair.near.finish()
@@ -336,7 +336,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
 
 @page("ARGUMENTS: context", "It is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
-    """Of two writes with a context, the one that is not reported leaves nothing of it."""
+    """Post two writes with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), pair.memory(16)
     near.endpoint.write(pattern(8), *memory.at(), context=["of no use"])
     near.endpoint.write(pattern(8, 2), *memory.at(8), context="reported", flags=OpFlags.FI_COMPLETION)
@@ -358,7 +358,7 @@ def reads_need_not_begin_where_writes_began(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr, src_addr", "Connected endpoints ignore them.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """A write and a read with numbers that nobody has given out."""
+    """Write and read with numbers outside the address vector."""
     memory, result = bytearray(8), bytearray(8)
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()
@@ -386,7 +386,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("fi_write, fi_read (1.11)", "A connected endpoint must have its peer first.", needs={"connected"})
 def nothing_is_written_before_there_is_a_connection(pair: Pair) -> None:
-    """It is enabled, and no more."""
+    """Use an endpoint that is enabled, but not connected."""
     memory, alone = pair.memory(8), Parties(pair).endpoint()
     with expect_error("a write", Errno.FI_ENOTCONN):
         alone.endpoint.write(pattern(8), *memory.at())
@@ -425,7 +425,7 @@ def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr", "dest_addr names a peer of the address vector.")
 def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
-    """The number after the last one; nothing is written."""
+    """Use the number after the last peer; the memory stays."""
     memory = pair.memory(8)
     _, address, key = memory.at()
     with expect_error("an unknown dest_addr", Errno.FI_EINVAL, Errno.FI_EADDRNOTAVAIL):
@@ -436,7 +436,7 @@ def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "addr and key are numbers of 64 bits.")
 def addresses_and_keys_beyond_64_bits_are_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger numbers are refused, not truncated."""
     memory = pair.memory(8)
     peer, address, key = memory.at()
     for wrong in ((address + (1 << 64), key), (address, key + (1 << 64)), (-1, key)):

@@ -46,7 +46,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
 
 @page("DESCRIPTION", "An endpoint must be enabled before messages are sent and receives posted.")
 def nothing_is_sent_or_received_before_enable(pair: Pair) -> None:
-    """It has a queue and an address vector, and is not enabled."""
+    """Use an endpoint with a queue and an address vector that is not enabled."""
     queue, endpoint = pair.keep(pair.domain.cq_open()), pair.keep(pair.domain.endpoint())
     endpoint.bind(queue, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
     endpoint.bind(pair.peers)
@@ -77,7 +77,7 @@ def receives_may_be_posted_before_there_is_a_connection(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr", "Connected endpoints ignore it, and src_addr.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """Numbers that nobody has given out; short and long messages."""
+    """Pass numbers outside the address vector, with short and long messages."""
     calling, answering = Parties(pair).connect()
     for size in (8, LONG):
         buffer = bytearray(size)
@@ -105,7 +105,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_ADDR_UNSPEC, any source matches.")
 def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
-    """It is older than one for the sender of the message."""
+    """Post the undirected receive before one for the message's sender."""
     near = pair.talker()
     near.endpoint.trecv(bytearray(1), TAG, src_addr=FI_ADDR_UNSPEC, context="any")
     near.endpoint.trecv(bytearray(1), TAG, src_addr=pair.peer, context="directed")
@@ -115,7 +115,7 @@ def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every operation's context is returned with its completion.")
 def every_message_reports_its_own_context(pair: Pair) -> None:
-    """Eight receives and eight sends under way, each with an object of its own."""
+    """Keep eight receives and eight sends outstanding, each with its own object."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     posted = [object() for _ in range(16)]
@@ -131,7 +131,7 @@ def every_message_reports_its_own_context(pair: Pair) -> None:
 
 @page("FLAGS", "Flags of fi_tsendmsg override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, that of the message does not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the message's; other calls have no flags of their own."""
     near = pair.open(bind=SELECTIVE, op_flags=COMPLETION)
     receives = [pair.receive(1, TAG) for _ in range(3)]
     near.endpoint.tsendmsg(TaggedMsg([b"1"], pair.peer, TAG, context="silent"))
@@ -145,7 +145,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def tagged_sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The second of three."""
+    """Request the second of three entries."""
     near, receives = pair.talker(bind=SELECTIVE), [pair.receive(1, TAG) for _ in range(3)]
     for context, flags in (("a", NO_FLAGS), ("b", COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.tsendmsg(TaggedMsg([b"x"], pair.peer, TAG, context=context), flags)
@@ -168,7 +168,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Of each direction seven with the flag, the eighth without it."""
+    """Post seven requests of each direction with the flag, and an eighth without."""
     near = pair.talker()
     own, buffers = pair.introduce(near.endpoint), [bytearray(1) for _ in range(8)]
     for tag, buffer in enumerate(buffers):
@@ -197,7 +197,7 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT_COMPLETE", "It completes when the source may be reused.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
-    """It is overwritten then, before there is a receive."""
+    """Overwrite the source on completion, before a receive is posted."""
     source = bytearray(pattern(200))
     pair.near.endpoint.tsendmsg(TaggedMsg([source], pair.peer, TAG), OpFlags.FI_INJECT_COMPLETE)
     pair.near.finish()
@@ -209,7 +209,7 @@ def inject_complete_frees_the_source(pair: Pair) -> None:
 
 @page("FLAGS: FI_TRANSMIT_COMPLETE", "A send completes when the provider does not track it any more.")
 def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
-    """The source is overwritten, and the endpoint closed; the message is there for a later receive."""
+    """Overwrite the source and close the endpoint; a later receive still gets the message."""
     near, source = pair.open(), bytearray(pattern(200))
     near.endpoint.tsendmsg(TaggedMsg([source], pair.peer, TAG), OpFlags.FI_TRANSMIT_COMPLETE)
     near.finish()
@@ -235,7 +235,7 @@ def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "As fi_msg(3) says: what finds no room is refused, and may be tried again.")
 def tagged_sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted arrives, none that was refused; then there is room again."""
+    """Send until a send is refused: every accepted message arrives, no refused one does, and a retry succeeds."""
     near = pair.talker(tx_size=16)
     receives, accepted = [pair.receive(1, TAG) for _ in range(17)], 0
     with pair.fabric.frozen(), expect_error("more sends than the ring has entries", Errno.FI_EAGAIN):

@@ -49,7 +49,7 @@ def unchecked() -> tuple[Unchecked, ...]:
 
 
 def select(*patterns: str) -> tuple[Check, ...]:
-    """The checks with ids that match any of these: ``ucp_tag_*.*order*``; of a function by its name alone.
+    """Select the checks whose ids match any of these patterns, such as ``ucp_tag_*.*order*``, or a function by name.
 
     Raises ValueError for a pattern that matches none.
     """

@@ -181,7 +181,7 @@ def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
     (set_recv_handler, 3091, "Active Message handler parameters, as defined by ucp_am_handler_param_t.", NEW),
 )
 def the_handler_gets_its_argument(pair: Pair, call: Call) -> None:
-    """The very object, with every call."""
+    """Pass an object, and get the same object with every call."""
     sender, old = call
     heard = Heard(pair, old=old)
     for _ in range(2):
@@ -251,7 +251,7 @@ def whole_messages_come_in_one_call(pair: Pair, call: Call) -> None:
     ),
 )
 def a_handler_needs_the_feature(pair: Pair, call: bool) -> None:
-    """A context without UCP_FEATURE_AM, an id of more than 16 bits, what is no function: INVALID_PARAM."""
+    """Use a context without UCP_FEATURE_AM, an id above 16 bits, and a value that is no function: INVALID_PARAM."""
     entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
 
     def install(worker: Any, number: int, cb: Any) -> None:
@@ -271,7 +271,7 @@ def a_handler_needs_the_feature(pair: Pair, call: bool) -> None:
 
 @set_recv_handler.says(3086, "Handlers set by this function are not compatible with ucp_am_send_nb routine.")
 def messages_of_the_older_call_do_not_reach_it(pair: Pair) -> None:
-    """It hears of ucp_am_send_nbx alone."""
+    """Check that the handler gets messages of ucp_am_send_nbx alone."""
     heard = Heard(pair)
     pair.finish(by_nb(pair.near.ep, b"old", 3))
     pair.finish(by_nbx(pair.near.ep, b"new", 3))
@@ -288,7 +288,7 @@ def messages_of_the_older_call_do_not_reach_it(pair: Pair) -> None:
     (send_nbx, 3134, "This routine sends an Active Message to an ep.", NEW),
 )
 def the_message_goes_to_that_worker_alone(pair: Pair, call: Call) -> None:
-    """The handler at the other end is not called, nor that of another worker beside it."""
+    """Check that neither the handler at the other end nor that of another worker beside it is called."""
     sender, old = call
     stranger = pair.entity(1)
     heard = [Heard(pair, old=old), Heard(pair, old=old, at=pair.near), Heard(pair, old=old, at=stranger)]
@@ -324,7 +324,7 @@ def elements_and_pieces_are_counted(pair: Pair, call: Call) -> None:
     ),
 )
 def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
-    """A few bytes."""
+    """Send a few bytes."""
     sender, old = call
     heard, calls = Heard(pair, old=old), Calls()
     expect_equal("what the call returned", sender(pair.near.ep, b"now", 3, cb=calls), None)
@@ -366,7 +366,7 @@ def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     (send_nbx, 3168, "UCS_PTR_IS_ERR(_ptr) - Error sending Active Message.", NEW),
 )
 def a_message_that_cannot_be_meant_is_not_sent(pair: Pair, call: Call) -> None:
-    """A short buffer, an id of more than 16 bits, no endpoint, an endpoint without the feature."""
+    """Use a short buffer, an id above 16 bits, no endpoint, and an endpoint without the feature."""
     sender, old = call
     heard = Heard(pair, old=old)
     for what, arguments in (
@@ -418,7 +418,7 @@ def the_header_comes_with_the_data(pair: Pair) -> None:
 
 @send_nbx.says(3152, "NULL value is allowed if no header needed. In this case header_length should be set to 0.")
 def no_header_is_none(pair: Pair) -> None:
-    """A header of None with a length is INVALID_PARAM, and so is one shorter than its length."""
+    """Pass a header of None with a length, and one shorter than its length: INVALID_PARAM."""
     heard = Heard(pair)
     pair.finish(send(pair.near.ep, b"data"))
     pair.wait(lambda: heard.came, "the message")
@@ -436,7 +436,7 @@ def no_header_is_none(pair: Pair) -> None:
     "latency-critical amount of data.",
 )
 def a_header_may_come_alone(pair: Pair) -> None:
-    """The handler gets no data then."""
+    """Check that the handler gets no data then."""
     heard = Heard(pair)
     request = ucp.ucp_am_send_nbx(pair.near.ep, ID, b"alone", 5, None, 0, None)
     pair.wait(lambda: heard.came, "the message")
@@ -471,7 +471,7 @@ def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
     "will return a request handle, even if it completes immediately.",
 )
 def a_request_can_be_demanded(pair: Pair) -> None:
-    """Of a few bytes; with callback and user data, and a request of the user's."""
+    """Send a few bytes with callback and user data, and a request of the user's."""
     heard, calls, memory = Heard(pair), Calls(), ucp.ucp_request_alloc(pair.near.worker)
     asked: dict[str, Any] = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
     request = send(pair.near.ep, b"few", **asked)
@@ -495,7 +495,7 @@ def a_rendezvous_can_be_demanded_and_forbidden(pair: Pair) -> None:
 
 @send_nbx.says(3169, "otherwise - Operation was scheduled for send and can be completed at any point in time.")
 def a_rendezvous_ends_with_its_receiver(pair: Pair) -> None:
-    """It goes on while the handler keeps it, and ends with what a handler returns that refuses it."""
+    """Keep the data in one handler, which holds the send, and refuse it in another, whose status ends the send."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -591,7 +591,7 @@ def receiving_calls_back_with_the_length(pair: Pair) -> None:
     "message.",
 )
 def data_that_is_there_is_received_at_once(pair: Pair) -> None:
-    """Persistent data; no callback."""
+    """Receive persistent data; no callback runs."""
     heard, calls = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT)), Calls()
     send(pair.near.ep, b"there")
     pair.wait(lambda: heard.came, "the message")
@@ -608,7 +608,7 @@ def data_that_is_there_is_received_at_once(pair: Pair) -> None:
 
 @recv_data_nbx.says(3220, "UCS_PTR_IS_ERR(_ptr) - The receive operation failed.")
 def data_that_does_not_fit_is_truncated(pair: Pair) -> None:
-    """MESSAGE_TRUNCATED, and nothing behind the count is written; the sender hears of an end."""
+    """Expect MESSAGE_TRUNCATED, no write behind the count, and a completion at the sender."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -625,7 +625,7 @@ def data_that_does_not_fit_is_truncated(pair: Pair) -> None:
 
 @recv_data_nbx.says(3189, "The routine is non-blocking and therefore returns immediately.")
 def receiving_can_be_tried_inside_the_handler(pair: Pair) -> None:
-    """It returns UCS_INPROGRESS after having called it; FORCE_IMM_CMPL is NO_RESOURCE, and takes nothing."""
+    """Receive inside the handler: the callback runs, then UCS_INPROGRESS; FORCE_IMM_CMPL gives NO_RESOURCE."""
     buffer, worker, requests = bytearray(LONG), pair.far.worker, []
 
     def take(arg: Any, header: Any, header_length: int, data: Any, length: int, recv: Any) -> Any:

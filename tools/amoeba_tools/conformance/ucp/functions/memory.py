@@ -54,7 +54,7 @@ def memory_is_allocated(pair: Pair) -> None:
     "register means that the memory will be registered in corresponding transports for RMA/AMO operations.",
 )
 def memory_is_registered_where_it_is(pair: Pair) -> None:
-    """Its first bytes, no more: a put is seen in it, one behind them is refused."""
+    """Register its first bytes: a put to them is visible, one behind them is refused."""
     held = bytearray(20)
     memh = ucp.ucp_mem_map(pair.far.context, Params(address=held, length=16))
     pair.keep(lambda: ucp.ucp_mem_unmap(pair.far.context, memh))
@@ -161,7 +161,7 @@ def address_and_length_are_told(pair: Pair) -> None:
     "handle.",
 )
 def mapped_memory_is_printed(pair: Pair) -> None:
-    """With its length; a size that is none is INVALID_PARAM."""
+    """Print the memory's length; an invalid size is INVALID_PARAM."""
     stream = io.StringIO()
     ucp.ucp_mem_print_info("8K", pair.far.context, stream)
     expect("8192" in stream.getvalue(), f"expected 8192, got {stream.getvalue()!r}")
@@ -219,7 +219,7 @@ def a_key_is_packed_by_its_context(pair: Pair) -> None:
 
 @buffer_release.says(2960, "This routine releases the buffer that was allocated using ucp_rkey_pack().")
 def a_packed_key_is_released(pair: Pair) -> None:
-    """What was unpacked goes on; what is no packed key is INVALID_PARAM."""
+    """Use the unpacked key afterwards; a value that is no packed key is INVALID_PARAM."""
     region = pair.memory(8)
     packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)[0]
     rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, packed)
@@ -236,7 +236,7 @@ def a_packed_key_is_released(pair: Pair) -> None:
     "and used by UCP routines. The RKEY object has to be packed using the ucp_rkey_pack() routine.",
 )
 def only_packed_keys_are_unpacked(pair: Pair) -> None:
-    """Bytes that are none, or too few: INVALID_PARAM."""
+    """Pass invalid bytes, and too few bytes: INVALID_PARAM."""
     packed = ucp.ucp_rkey_pack(pair.far.context, pair.memory(8).memh)[0]
     for what in (b"", packed[:-1], bytes(len(packed))):
         with expect_status(f"{what!r}", INVALID):
@@ -258,7 +258,7 @@ def a_key_is_of_one_endpoint(pair: Pair) -> None:
 
 @pointer.says(3005, "This routine returns a local pointer to the remote memory described by the rkey.")
 def memory_of_this_process_is_seen(pair: Pair) -> None:
-    """A view from the address to the end; what is written there is in the memory."""
+    """Get a view from the address to the end; writes through the view reach the memory."""
     region = pair.memory(b"contents")
     view = ucp.ucp_rkey_ptr(region.rkey, region.address + 3)
     expect_equal("view", bytes(view), b"tents")

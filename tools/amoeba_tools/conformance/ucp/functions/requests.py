@@ -29,7 +29,7 @@ dt_destroy = Function("ucp_dt_destroy", 4486)
 
 
 def receive(pair: Pair, tag: int, calls: Calls | None = None) -> object:
-    """A receive that has a request."""
+    """Post a receive that returns a request."""
     return ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, tag, ALL, param(cb=calls))
 
 
@@ -68,7 +68,7 @@ def the_status_is_told(pair: Pair) -> None:
 
 @cancel.says(4391, "... in a case it is canceled the status argument is set to UCS_ERR_CANCELED.")
 def a_receive_is_canceled(pair: Pair) -> None:
-    """Its callback hears of it, once; the message goes to the next receive."""
+    """Check that its callback runs once, and that the message goes to the next receive."""
     calls = Calls()
     request, other = receive(pair, 0x73, calls), receive(pair, 0x73)
     ucp.ucp_request_cancel(pair.far.worker, request)
@@ -85,7 +85,7 @@ def a_receive_is_canceled(pair: Pair) -> None:
     "regardless of the status of the target endpoint associated with the communication request.",
 )
 def what_is_over_stays_as_it_is(pair: Pair) -> None:
-    """A receive that has its message ends with UCS_OK, and calls back once."""
+    """Cancel a receive that has its message: it ends with UCS_OK, and calls back once."""
     calls = Calls()
     request = receive(pair, 0x74, calls)
     ucp.ucp_tag_send_nbx(pair.near.ep, b"over", 4, 0x74, None)
@@ -102,7 +102,7 @@ def what_is_over_stays_as_it_is(pair: Pair) -> None:
     "further notifications or callbacks will be invoked for this request.",
 )
 def what_is_freed_goes_on_silently(pair: Pair) -> None:
-    """A send of many bytes: it arrives, and nobody is called."""
+    """Free the request of a send of many bytes: the message arrives, and no callback runs."""
     calls, buffer = Calls(), bytearray(LONG)
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x75, param(cb=calls))
     ucp.ucp_request_free(sent)
@@ -116,7 +116,7 @@ def what_is_freed_goes_on_silently(pair: Pair) -> None:
     "This routine releases the non-blocking request back to the library, regardless of its current state.",
 )
 def a_request_is_freed_once(pair: Pair) -> None:
-    """The second time it is INVALID_PARAM."""
+    """Free a request twice: the second time is INVALID_PARAM."""
     request = receive(pair, 0x76)
     ucp.ucp_request_cancel(pair.far.worker, request)
     pair.finish(request)

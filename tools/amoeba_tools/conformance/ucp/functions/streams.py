@@ -89,7 +89,7 @@ def there(pair: Pair, data: bytes) -> None:
     ),
 )
 def bytes_arrive_in_order(pair: Pair, call: Call) -> None:
-    """Of several sends, a few bytes and more than a packet; the borders of messages do not show."""
+    """Send a few bytes, and more than a packet: the receiver sees no message boundaries."""
     data = pattern(LONG + 200)
     requests = [
         call(pair.near.ep, data[a:b], b - a)
@@ -125,7 +125,7 @@ def elements_pieces_and_packed_data_are_sent(pair: Pair, call: Call) -> None:
     ),
 )
 def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
-    """What is written there afterwards does not show, though nobody has read the stream."""
+    """Overwrite the buffer of an unread stream: the receiver does not see the change."""
     for length in (8, LONG):
         data = bytearray(pattern(length))
         expect_equal("status", pair.finish(call(pair.near.ep, data, length)), OK)
@@ -149,7 +149,7 @@ def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
     ),
 )
 def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
-    """With its request and UCS_OK, not inside the call; one that is over at once calls nobody."""
+    """Call back with request and UCS_OK, not inside the call; a send that ends at once has no callback."""
     calls = Calls()
     request = call(pair.near.ep, pattern(LONG), LONG, cb=calls)
     expect(request is not None, f"{LONG} bytes: expected a request, got None")
@@ -172,7 +172,7 @@ def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     (send_nbx, 3300, "If the send operation is completed immediately the routine returns UCS_OK.", by_nbx),
 )
 def nothing_is_sent_at_once(pair: Pair, call: Call) -> None:
-    """0 bytes are over, and nobody is called; the stream goes on behind them."""
+    """Send 0 bytes: the send ends at once without callback, and the stream continues."""
     calls = Calls()
     expect_equal("what the call returned", call(pair.near.ep, b"", 0, cb=calls), None)
     pair.finish(call(pair.near.ep, b"behind", 6))
@@ -197,7 +197,7 @@ def nothing_is_sent_at_once(pair: Pair, call: Call) -> None:
     ),
 )
 def a_stream_that_nobody_reads_holds_up_no_messages(pair: Pair, call: Call) -> None:
-    """Sends beyond what the other end keeps are taken, and wait; a tagged message overtakes them."""
+    """Send beyond the receiver's free space: the sends wait, and a tagged message overtakes them."""
     piece, count = pattern(30_000), 10
     requests = [call(pair.near.ep, piece, len(piece)) for _ in range(count)]
     buffer = bytearray(4)
@@ -215,7 +215,7 @@ def a_stream_that_nobody_reads_holds_up_no_messages(pair: Pair, call: Call) -> N
     (send_nbx, 3312, "UCS_PTR_IS_ERR(_ptr) - The send operation failed.", by_nbx),
 )
 def a_send_that_cannot_be_meant_sends_nothing(pair: Pair, call: Call) -> None:
-    """A short buffer, no endpoint, a datatype of no class."""
+    """Pass a short buffer, no endpoint, and an unknown datatype class."""
     for what, arguments in (
         ("short buffer", (pair.near.ep, b"12", 3)),
         ("no endpoint", (pair.near.worker, b"12", 2)),
@@ -261,7 +261,7 @@ def a_request_can_be_demanded(pair: Pair) -> None:
     ),
 )
 def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
-    """Posted before it is sent: a request; when it is there: None and its length."""
+    """Post before the send, and get a request; post after the send, and get None and the length."""
     buffer = bytearray(10)
     request, _ = call(pair.far.ep, buffer, 10)
     expect(request is not None, "expected a request, got None")
@@ -316,7 +316,7 @@ def whole_elements_are_received(pair: Pair, call: Call) -> None:
     ),
 )
 def waitall_waits_for_all(pair: Pair, call: Call) -> None:
-    """Of what comes in three pieces, the last of which is longer."""
+    """Send three pieces, the last of which is longer than the rest of the buffer."""
     buffer = bytearray(10)
     request, _ = call(pair.far.ep, buffer, 10, flags=int(WAITALL))
     for piece in (b"0123", b"456"):
@@ -347,7 +347,7 @@ def waitall_waits_for_all(pair: Pair, call: Call) -> None:
     ),
 )
 def the_callback_is_told_the_length(pair: Pair, call: Call) -> None:
-    """Once; the buffer is filled then. What is there at once calls nobody."""
+    """Call back once, with the buffer filled. A receive that completes at once has no callback."""
     calls, buffer = Calls(), bytearray(8)
     request, _ = call(pair.far.ep, buffer, 8, cb=calls)
     pair.finish(by_nbx(pair.near.ep, b"call", 4))
@@ -389,7 +389,7 @@ def receives_are_met_in_order(pair: Pair, call: Call) -> None:
     (recv_nbx, 3613, "If the receive operation cannot be started, the routine returns an error.", into_nbx),
 )
 def a_receive_that_cannot_be_meant_takes_nothing(pair: Pair, call: Call) -> None:
-    """A buffer too short or read-only, no endpoint; the data stays."""
+    """Pass a short buffer, a read-only one, and no endpoint; the data stays."""
     there(pair, b"stay")
     for what, arguments in (
         ("short buffer", (pair.far.ep, bytearray(3), 4)),
@@ -475,7 +475,7 @@ def without_data_there_is_nothing(pair: Pair) -> None:
     "length is set to the size of the returned data buffer.",
 )
 def data_stays_until_it_is_released(pair: Pair) -> None:
-    """What comes meanwhile does not touch it; a receive gets what is behind it."""
+    """Send more data meanwhile: the first data stays, and a receive gets the rest."""
     there(pair, b"first")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -491,7 +491,7 @@ def data_stays_until_it_is_released(pair: Pair) -> None:
     "processed, the application can't use this buffer after calling this function.",
 )
 def data_is_released_once(pair: Pair) -> None:
-    """The second time it is INVALID_PARAM."""
+    """Release twice: the second time is INVALID_PARAM."""
     there(pair, b"once")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -594,7 +594,7 @@ def endpoints_with_data_are_told(pair: Pair) -> None:
     " poll_eps array.",
 )
 def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
-    """Two are ready: each is told once."""
+    """Make two endpoints ready: each is returned once."""
     near, far = pair.couple()
     other = (near.connect(far), far.connect(near))
     for ep in (near.ep, other[0]):

@@ -18,7 +18,7 @@ signal = Function("ucp_worker_signal", 2401)
 
 
 def sleeper(pair: Pair) -> Entity:
-    """An entity whose worker can be woken."""
+    """Open an entity whose worker can be woken."""
     return pair.entity(0, int(ALL_FEATURES | ucp.UCP_FEATURE_WAKEUP))
 
 
@@ -43,7 +43,7 @@ def readable(descriptor: int) -> bool:
 
 @get_efd.says(2226, "The file descriptor will get signaled when an event occurs, as part of the wake-up mechanism.")
 def the_descriptor_tells_of_a_signal(pair: Pair) -> None:
-    """It is the same each time, and not readable before."""
+    """Get the same descriptor each time, which is not readable before the signal."""
     entity = sleeper(pair)
     descriptor = ucp.ucp_worker_get_efd(entity.worker)
     expect_equal("again", ucp.ucp_worker_get_efd(entity.worker), descriptor)
@@ -101,7 +101,7 @@ def arming_is_busy_after_a_signal(pair: Pair) -> None:
     'The routine returns when the memory address is updated ("write") or an event occurs in the system.',
 )
 def waiting_for_memory_ends_with_an_event(pair: Pair) -> None:
-    """A signal; what is no memory is INVALID_PARAM."""
+    """Wait for a signal; invalid memory is INVALID_PARAM."""
     entity = sleeper(pair)
     armed(pair, entity)
     ucp.ucp_worker_signal(entity.worker)
