@@ -70,8 +70,8 @@ def run(
     Parameters
     ----------
     subject : Pair, or a function that opens one
-        A function such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``, opens a new pair after
-        a failure, so that one failure does not cause others. A given Pair is used to the end, whatever its state.
+        A function such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``, opens a new pair
+        after a failure, so that one failure does not cause others. A given Pair is used to the end, in any state.
     select : iterable of Check, optional
         All checks by default; :func:`~amoeba_tools.conformance.select` chooses some.
     progress : callable, optional

@@ -21,7 +21,7 @@ class Store:
         self.folder = cache_folder() / "explore" if folder is None else Path(folder)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The result of a key, if there is one."""
+        """Return the result of a key, if any."""
         try:
             kept = json.loads(self._path(key).read_text())
             result = kept["result"]
