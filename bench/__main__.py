@@ -54,7 +54,7 @@ _PAGE = _ROOT / "docs" / "benchmarks.md"
 
 @dataclass
 class Outcome:
-    """What a bench found: for the JSON file, for people, and whether all limits were kept."""
+    """Result of a bench: for the JSON file, for readers, and whether all limits were met."""
 
     figures: Any
     grids: list[Grid]
@@ -104,7 +104,7 @@ def whole_nic(progress: Progress) -> Outcome:
 
 
 def on_pcie(progress: Progress) -> Outcome:
-    """The same two NICs on PCI Express."""
+    """Measure the same two NICs on PCI Express."""
     progress.add_task("PCI Express", total=None)
     anywhere = "random addresses, 4 peers"
     updates = {host: nic.fetching_atomics(kind=kind)[anywhere] for host, kind in pcie.HOSTS.items()}
@@ -138,7 +138,7 @@ def on_losing_links(progress: Progress) -> Outcome:
 
 
 def frames_of_strangers(progress: Progress) -> Outcome:
-    """What frames of one peer cost another, and the NIC's own traffic."""
+    """Measure the cost of one peer's frames for another peer, and for the NIC's own traffic."""
     progress.add_task("bounds", total=None)
     found, own = bounds.costs(), bounds.own_traffic()
     kept = own <= bounds.OWN_LIMIT and all(cycles <= bounds.LIMITS[what] for what, cycles in found.items())
@@ -173,7 +173,7 @@ def messages(progress: Progress) -> Outcome:
 
 
 def ucp_messages(progress: Progress) -> Outcome:
-    """The same of UCP's active messages and streams."""
+    """Measure the same for UCP's active messages and streams."""
     progress.add_task("UCP's messages", total=None)
     small, long = ucp_message_rates(), ucp_transfers()
     rows: list[tuple[str, float, str, str]] = []
@@ -207,7 +207,7 @@ def latency(progress: Progress) -> Outcome:
 
 
 def simulation(progress: Progress) -> Outcome:
-    """Simulated cycles per second."""
+    """Measure simulated cycles per second."""
     progress.add_task("simulation", total=None)
     speeds = simulation_speed()
     gain = speeds[IDLE_GAIN]
@@ -228,7 +228,7 @@ def model_speed(progress: Progress) -> Outcome:
 
 
 def call_costs(progress: Progress) -> Outcome:
-    """What the driver's calls take, now and before."""
+    """Measure the driver's calls, now and before."""
     progress.add_task("calls", total=None)
     present, earlier = calls.measure()
     grid = calls.calls_grid(present, earlier)
@@ -248,14 +248,14 @@ def driver(progress: Progress) -> Outcome:
 
 
 def in_batches(progress: Progress) -> Outcome:
-    """What the driver takes for an operation of a batch."""
+    """Measure the driver's time per operation of a batch."""
     progress.add_task("batches", total=None)
     measured = batches.measure()
     return Outcome(measured, [batches.batches_grid(measured)], not batches.misses(measured))
 
 
 def ucp_on_memory(progress: Progress) -> Outcome:
-    """What operations of UCX's API take, in cycles, and of the host beside libfabric's endpoint."""
+    """Measure operations of UCX's API: their cycles, and their host time beside libfabric's endpoint."""
     progress.add_task("UCP", total=None)
     found, (ours, libfabrics) = ucp_memory.cycles(), ucp_host.host_times()
     rows: list[tuple[str, float, str, str]] = []
@@ -344,7 +344,7 @@ def _publish(outcomes: dict[str, Outcome]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: 1 if a limit was missed."""
+    """Run the benches, and return the exit status: 1 if a limit was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("only", nargs="*", metavar="BENCH", help=f"{', '.join(_BENCHES)}; all by default")
     parser.add_argument("--publish", action="store_true", help="put the tables into docs/benchmarks.md")

@@ -1,6 +1,6 @@
-"""What the driver's calls take, beside those of an earlier state of the project in the same run.
+"""Times of the driver's calls, beside those of an earlier state of the project in the same run.
 
-CPU time. Each state runs in a process of its own, in turn, several times; what counts is the best.
+Times are CPU time. Each state runs in its own process, in turn, several times; the best time counts.
 """
 
 import json
@@ -43,7 +43,7 @@ def measure(
 
 
 def misses(present: Costs, earlier: Costs | None) -> list[str]:
-    """What takes more than it is to take."""
+    """Describe the calls that exceed their limits."""
     return [] if earlier is None else [name for name in LIMITS if present[name] > LIMITS[name] * earlier[name]]
 
 

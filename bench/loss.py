@@ -1,4 +1,4 @@
-"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model and the RTL, exact."""
+"""The rate of 64 KiB transfers on lossy links, relative to perfect links: exact cycles of model and RTL."""
 
 from collections.abc import Callable, Sequence
 from typing import cast

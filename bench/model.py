@@ -19,7 +19,7 @@ LIMITS = {f"{kind}, 8 bytes": 1.5 for kind in _KINDS} | {f"read, {_LONG} bytes":
 """How many times as fast as before the devices and the network are to be at least."""
 
 Rates = dict[str, dict[str, float]]
-"""Of each operation ``whole`` and ``model``, as :mod:`bench.model_program` says."""
+"""Rates of each operation, ``whole`` and ``model``, as in :mod:`bench.model_program`."""
 
 
 def measure(

@@ -45,7 +45,7 @@ HOST_LATENCY = 250
 LINK_LATENCY = 250
 """Cycles one way: a round trip of 500."""
 RING = 1024
-"""Operations that the endpoint keeps posted; as packets under way, at most ``window`` for each peer."""
+"""Operations that the endpoint keeps posted; at most ``window`` packets per peer are in flight."""
 WORD = 8
 _REQUEST_SIZE = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 _DATA_ANSWER_SIZE = ENCAPSULATION_SIZE + PDS_ACK.size + SES_RESPONSE_DATA.size + CRC_SIZE

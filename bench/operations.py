@@ -1,7 +1,7 @@
-"""What operations of 8 bytes take through libfabric and UCX: through ours and through others', in one run.
+"""The time of 8-byte operations through libfabric and UCX: Amoeba's and the original libraries, in one run.
 
-Processor time of both processes for an operation, 32 under way, and the time that one takes by the clock, alone under
-way. libfabric's by ``libfabric.c``; UCX's by its own ``ucx_perftest``, which has one way of doing each.
+The bench measures the processor time of both processes per operation, with 32 outstanding, and the elapsed time of an
+operation alone. libfabric's figures come from ``libfabric.c``; UCX's from its own ``ucx_perftest``.
 """
 
 import shutil
@@ -110,7 +110,7 @@ def _run(test: str, count: int, environment: Mapping[str, str]) -> tuple[float, 
 
 
 def parse_perftest(printed: str) -> float | None:
-    """The average latency in microseconds of the last line of figures; None if there is none."""
+    """Return the average latency in microseconds of the last line of figures, or None."""
     for line in reversed(printed.splitlines()):
         words = line.split()
         if len(words) >= 4 and words[0].isdecimal():

@@ -1,7 +1,7 @@
-"""fi_pingpong, libfabric's own program, over our provider and over libfabric's, in one run.
+"""fi_pingpong, libfabric's own program, over Amoeba's provider and over libfabric's, in one run.
 
-Half a round trip by the program's own clock, and the client's processor time for each transfer: the difference of a
-long run and a short one, so that what a process needs to begin does not count.
+The figures are half a round trip by the program's clock, and the client's processor time per transfer. The latter is
+the difference of a long run and a short one, which excludes the start of a process.
 """
 
 import os
@@ -28,7 +28,7 @@ Figures = dict[str, dict[int, tuple[float, float]]]
 
 
 def measure() -> Figures:
-    """The figures; none where fi_pingpong is missing, and none of a provider that cannot be had."""
+    """Return the figures; empty without fi_pingpong, and without those of missing providers."""
     if shutil.which("fi_pingpong") is None:
         return {}
     found: Figures = {}
@@ -85,8 +85,10 @@ def _run(provider: str, size: int, count: int, environment: Mapping[str, str]) -
 def timed_pair(
     server: Sequence[str], client: Sequence[str], environment: Mapping[str, str], settling: float
 ) -> tuple[str, float] | None:
-    """What the client prints, and its processor time in seconds; None if it failed. ``settling``: seconds for the
-    server to listen."""
+    """Run a pair; return the client's output and processor seconds, or None if it failed.
+
+    ``settling``: seconds for the server to listen.
+    """
     together = {**os.environ, **environment}
     serving = subprocess.Popen(server, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

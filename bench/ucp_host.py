@@ -1,8 +1,8 @@
-"""What operations of UCX's API take of the host's CPU time, beside libfabric's endpoint in the same run.
+"""CPU time of UCX API operations on the host, beside libfabric's endpoint in the same run.
 
-Two model NICs, 8 bytes, windows of 64 operations, and taken when all have come: no device works while that is timed.
-Memory operations that can be posted without a doorbell are, on both sides; messages have one each. The best window
-counts. Neither side names registered memory.
+Two model NICs, 8 bytes, windows of 64 operations. Completions are taken when all have come, so that no device works
+in the timed part. Both sides post memory operations without a doorbell if possible; messages have one each. The best
+window counts. Neither side names registered memory.
 """
 
 import functools
@@ -203,7 +203,7 @@ def _ucp() -> Iterator[_Side]:
 
 
 def host_times(windows: int = 40, rounds: int = 3) -> tuple[Times, Times]:
-    """Of an operation through UCX's API, and through libfabric's endpoint, taken in turns."""
+    """Measure an operation through UCX's API, and through libfabric's endpoint, in turn; return the times."""
     sides: tuple[Times, Times] = ({}, {})
     for _ in range(rounds):
         for best, make in zip(sides, (_ucp, _libfabric), strict=True):
@@ -214,7 +214,7 @@ def host_times(windows: int = 40, rounds: int = 3) -> tuple[Times, Times]:
 
 
 def misses(ours: Times, libfabrics: Times) -> list[str]:
-    """What takes more than it is to take."""
+    """Describe the operations that exceed their limits."""
     return [name for name, spent in ours.items() if spent > HOST_LIMIT * libfabrics[name]]
 
 

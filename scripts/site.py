@@ -30,7 +30,7 @@ FACES = {
     "amoeba_tools.conformance": "conformance checks",
     "amoeba_tools.explore": "co-design: cycles and size of the NICs of a grid",
 }
-"""What programs import, and what it is. All else of the driver is behind these names."""
+"""Modules that programs import, with a description. These names cover the rest of the driver."""
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
     "How to": ["how-to", "pcie", "faq"],
@@ -121,7 +121,7 @@ def assemble(source: Path) -> None:
 
 
 def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
-    """A list of pages, which are thereby part of the site; ``hidden``: in the sidebar alone."""
+    """Return a list of pages, which makes them part of the site; ``hidden``: in the sidebar only."""
     options = [f":caption: {title}", ":maxdepth: 1", *([":hidden:"] if hidden else [])]
     return "\n".join(["```{toctree}", *options, "", *pages, "```", ""])
 
@@ -154,21 +154,21 @@ def inside(path: Path) -> str:
 
 
 def public(module: types.ModuleType) -> list[str]:
-    """What a module offers."""
+    """Return the public names of a module."""
     return list(getattr(module, "__all__", ()))
 
 
 def model_modules() -> list[str]:
-    """The modules of the model that offer anything."""
+    """Return the modules of the model with public names."""
     package = importlib.import_module("amoeba_model")
     names = [found.name for found in pkgutil.walk_packages(package.__path__, "amoeba_model.")]
     return sorted(name for name in names if not name.endswith("__main__") and public(importlib.import_module(name)))
 
 
 def page(name: str, described: set[type], *, what: str = "", members: bool = True) -> str:
-    """A module's page: its docstring, and its public names, sorted into classes, functions, errors and what else.
+    """Return a module's page: its docstring, and its public names, sorted into classes, functions, errors and others.
 
-    ``described``: classes that other pages have already; those of this one are added.
+    ``described``: classes that other pages describe; those of this page are added.
     """
     module = importlib.import_module(name)
     sorts: dict[str, list[str]] = {"Classes": [], "Functions": [], "Exceptions": [], "Constants and types": []}
@@ -195,12 +195,12 @@ def page(name: str, described: set[type], *, what: str = "", members: bool = Tru
 
 
 def constant(module: str, name: str, value: object) -> str:
-    """A constant with its value and, where its own module has it, its documentation."""
+    """Return a constant with its value and, if its own module has it, its documentation."""
     return f".. autodata:: {module}.{name}" if is_documented(module, name) else plain(module, name, value)
 
 
 def plain(module: str, name: str, value: object) -> str:
-    """A name with its value."""
+    """Return a name with its value."""
     text = value.__name__ if isinstance(value, type) and not isinstance(value, types.GenericAlias) else repr(value)
     shown = f"\n   :value: {text}" if "\n" not in text and len(text) < 80 else ""
     return f".. py:data:: {name}\n   :module: {module}{shown}"
@@ -208,7 +208,7 @@ def plain(module: str, name: str, value: object) -> str:
 
 @functools.cache
 def documented(module: str) -> frozenset[tuple[str, str]]:
-    """What has a docstring below it in the module's source: constants."""
+    """Return the constants with a docstring below them in the module's source."""
     return frozenset(ModuleAnalyzer.for_module(module).find_attr_docs())
 
 

@@ -6,6 +6,8 @@
     python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
                                                   minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
+
+Blocks are those of ``BLOCKS``.
 """
 
 import argparse
@@ -45,8 +47,11 @@ ECP5 = NicParameters(
     data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32,
     single_cycle_products=False,
 )  # fmt: skip
-"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight, and products of
-integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
+"""Every datatype and operation, in a part of 84,000 LUT4.
+
+The NIC has fewer lines, peers and packets in flight. Products of integers are in the pipeline, since the multipliers
+are too slow for a loop of one cycle.
+"""
 ULTRASCALE = NicParameters(data_width=512)
 
 REDUCED: dict[str, Any] = {
@@ -58,10 +63,10 @@ REDUCED: dict[str, Any] = {
     "datatypes": tuple(datatype for datatype in Datatype if "LONG_DOUBLE" not in datatype.name),
     "ops": tuple(op for op in Op if op is not Op.FI_PROD),
 }
-"""What makes the whole NIC fit the ECP5, which its atomic unit with everything fills to a half."""
+"""Parameters with which the whole NIC fits the ECP5; the complete atomic unit alone takes half of the part."""
 
 TARGET_MHZ = 100.0
-"""What the placer aims at with blocks on the ECP5. Aimed higher, it cares for too many paths at once."""
+"""Target frequency of the placer on the ECP5. A higher target spreads its effort over too many paths."""
 
 ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
     **BLOCKS,
@@ -97,7 +102,7 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 
 def commit() -> str:
-    """The last commit that changed the hardware; marked where hw/ or model/ differ from it."""
+    """Return the last commit that changed the hardware, marked if hw/ or model/ differ from that commit."""
     flow = ("blocks", "synthesis", "ultrascale", "ecp5_multipliers")
     hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}.py" for module in flow))
 
@@ -265,7 +270,7 @@ def main() -> None:
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """The stored figures."""
+    """Return the stored figures."""
     stored: dict[str, dict[str, dict[str, Any]]] = json.loads(STORE.read_text()) if STORE.exists() else {}
     return stored
 

@@ -14,7 +14,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave, AxiStream
 HOST_BASE = 0x1000_0000
 RING, COMPLETIONS, SOURCE = HOST_BASE, HOST_BASE + 0x1000, HOST_BASE + 0x2000
 BLOCKS = {placed.block.name: placed for placed in bar_blocks(NicParameters(contexts=1))}
-"""Where registers are; the walk over the blocks in testbench.cpp finds the same."""
+"""Offsets of the registers; testbench.cpp finds the same by reading the block list."""
 
 
 class Host:

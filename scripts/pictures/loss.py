@@ -25,7 +25,7 @@ NOTES = (
     (300, False, "executes psn 1, then psn 2"),
     (380, True, "completions in order"),
 )
-"""What the initiator, or the target, does at a time."""
+"""Actions of the initiator or the target, by time."""
 LATENCY = 26
 
 
@@ -50,7 +50,7 @@ def loss() -> str:
 
 
 def _slanted(drawing: Drawing, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """An arrow down and to one side."""
+    """Draw an arrow down and to one side."""
     drawing.line(start, end)
     (x, y), back = end, -7 if end[0] > start[0] else 7
     drawing.polygon("tip", (x, y), (x + back, y - 4), (x + back, y + 3))

@@ -16,7 +16,7 @@ BOX = 44
 
 
 def packages() -> str:
-    """A box for each package, the model at the bottom."""
+    """Draw a box for each package, the model at the bottom."""
     drawing = Drawing(WIDTH, HEIGHT, "The packages and what each imports")
     drawing.text(30, 26, "The packages, and what each imports", "title")
     for x, y, width, folder, name, contents in (MODEL, HW, SIM, DRIVER, TOOLS):

@@ -21,7 +21,7 @@ FRAMES = {
     "frame-answer": ("An answer with data", (PDS_ACK, SES_RESPONSE_DATA), ("data", "CRC")),
     "frame-nack": ("A NACK", (PDS_NACK,), ("CRC",)),
 }
-"""What is drawn of each frame: its title, the headers behind UDP's, and what follows them."""
+"""Drawn parts of each frame: title, headers behind UDP's, and the rest."""
 BITS, ROW, LEFT, NAMES = 24, 24, 30, 160
 KINDS = ("host", "send", "memory", "answer")
 
@@ -52,7 +52,7 @@ def _sizes(records: tuple[Record, ...]) -> str:
 
 
 def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
-    """A header's fields; returns where the next thing begins."""
+    """Draw a header's fields; return the position of the next part."""
     place = 0
     for field in record.fields:
         hint, left = f"{field.name}, {field.width} bits: {field.doc}", field.width
@@ -75,7 +75,7 @@ def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
 
 
 def _words(drawing: Drawing, name: str, x: float, y: float, room: float) -> None:
-    """A name, as much of it as there is room for: all of it is shown where the pointer rests."""
+    """Shorten a name to the available width. A tooltip shows the whole name."""
     shown = name if not name.startswith("reserved") else "0"
     fits = int(room / 6.8)
     drawing.text(x, y, shown if len(shown) <= fits else shown[: max(fits - 1, 1)] + "…", "small", at="middle")

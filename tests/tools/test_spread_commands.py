@@ -137,7 +137,7 @@ def test_a_share_is_run_by_ids():
     [
         (("replay", RECORDING, "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"), "omit --jobs"),
         (("soak", "--jobs", 2, "--listen", "127.0.0.1:0"), "several runs need all ranks in one process"),
-        (("conformance", "--jobs", 2, "--listen", "127.0.0.1:0"), "checks with a target in another process cannot be spread"),
+        (("conformance", "--jobs", 2, "--listen", "127.0.0.1:0"), "target in another process cannot be spread"),
         (("soak", "--jobs", 0), "Invalid value for '--jobs'"),
     ],
 )

@@ -285,7 +285,7 @@ class Rank:
     def hang(self, patience: float) -> None:
         """Nothing has completed for ``patience`` seconds."""
         if self.under_way:
-            self._complain(f"none of {self.under_way} outstanding operations has completed for {patience:g} s")
+            self._complain(f"no completion for {patience:g} s, with {self.under_way} operations outstanding")
 
     def _complain(self, problem: str) -> None:
         self.problems.append(f"rank {self.rank}: {problem}")

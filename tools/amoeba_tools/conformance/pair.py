@@ -427,7 +427,7 @@ class Pair:
                 contexts = [entry.op_context for entry in self.near.finish_all(2)]
                 expect_equal("entries afterwards", contexts, ["probing write", "probing read"])
                 expect_equal("what was written and read afterwards", bytes(back), b"usable?!")
-            # behind these two, all that the check has left under way has ended
+            # behind these two, all operations that the check left outstanding have ended
             self.near.nothing_more()
             expect_equal("entries left at the target", self.target.hear(1, 0.0), [])
 

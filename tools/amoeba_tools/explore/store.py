@@ -35,7 +35,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         arriving = path.with_name(f"{path.name}.{os.getpid()}")
         arriving.write_text(json.dumps({"of": of, "result": result}, indent=1))
-        os.replace(arriving, path)  # nobody sees half of it
+        os.replace(arriving, path)  # readers never see half a file
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"

@@ -87,7 +87,8 @@ class PerfPlan:
         _expect(self.receive_mode in RECEIVE_MODES, "receive mode", " or ".join(RECEIVE_MODES), self.receive_mode)
         _expect(self.thread_mode in THREAD_MODES, "thread mode", ", ".join(THREAD_MODES), self.thread_mode)
         operations = self.entry.operations
-        _expect(not self.op or self.op in operations, "op", ", ".join(operations) or f"none of {self.test}", self.op)
+        known = ", ".join(operations) or f"no op for {self.test}"
+        _expect(not self.op or self.op in operations, "op", known, self.op)
         if self.command == "atomic":
             self._check_atomic()
         _expect(0 <= self.header <= _MOST_HEADER, "header", f"0 to {_MOST_HEADER} bytes", self.header)

@@ -326,7 +326,7 @@ def _doorbell(rung: deque[TraceEvent], nic: int, operation: Operation) -> list[A
     for event in rung:
         # Tails count modulo 2**16; the one that announced it is the first that lies behind it.
         if 0 < (event.psn - operation.index) % _INDICES <= _INDICES // 2:
-            while rung[0] is not event:  # nobody needs the earlier ones any more
+            while rung[0] is not event:  # the earlier ones are not needed any more
                 rung.popleft()
             return [(nic, event)]
     return []

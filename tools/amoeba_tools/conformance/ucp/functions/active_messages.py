@@ -712,4 +712,4 @@ def a_released_rendezvous_ends_at_its_sender(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), OK)
 
 
-send_nb.silent("It does not support CUDA memory.", "a NIC of ours reaches the host's memory alone")
+send_nb.silent("It does not support CUDA memory.", "an Amoeba NIC reaches only host memory")

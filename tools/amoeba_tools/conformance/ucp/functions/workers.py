@@ -127,7 +127,7 @@ def progress_tells_whether_there_was_any(pair: Pair) -> None:
     expect(any(told) or request.done, "progress said 0 all the time")  # type: ignore[union-attr]
     expect_equal("status", pair.finish(request), OK)
     pair.settle()
-    expect_equal("with nothing under way", pair.far.progress(), 0)
+    expect_equal("without outstanding operations", pair.far.progress(), 0)
 
 
 @progress.says(
