@@ -45,7 +45,7 @@ def mpi_rates(transport: str, operations: int, window: int) -> dict[str, float]:
     """Measure operations of 8 bytes per second of CPU time of both processes, with ``window`` outstanding.
 
     Returns the rates by MPI call. Both processes spin while they wait, which counts: MPI takes that time from other
-    work. Raises CalledProcessError, with MPI's output, if the transport does not work here, and TimeoutExpired after a
+    work. Raises CalledProcessError, with MPI's output, if the transport fails here, and TimeoutExpired after a
     minute.
     """
     mpiexec = _mpiexec()

@@ -214,7 +214,7 @@ def inject_atomic_has_taken_the_operands_when_it_returns(pair: Pair) -> None:
         expect_equal(f"{count} elements", held(memory), [index + 5 for index in range(count)])
 
 
-@page("fi_inject_atomic", "There is no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
+@page("fi_inject_atomic", "The call reports no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
 def inject_atomic_is_not_reported(pair: Pair) -> None:
     """Inject an atomic, then post a reported one: only the second has an entry."""
     memory = memory_of(pair, 1)
@@ -277,7 +277,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     fi.fi_compare_atomicvalid(ep, U64, Op.FI_CSWAP)
 
 
-@page("ARGUMENTS: key", "It protects the remote memory.")
+@page("ARGUMENTS: key", "The key protects the remote memory.")
 def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
     """Flip a bit of the key, for all three kinds; results stay as they are."""
     memory, results = memory_of(pair, 1), [words(7), words(7)]
@@ -291,7 +291,7 @@ def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
     expect_equal("memory and results", [held(memory), *(each.tolist() for each in results)], [[1], [7], [7]])
 
 
-@page("ARGUMENTS: desc, compare_desc, result_desc", "They are the descriptors of the local buffers' regions.")
+@page("ARGUMENTS: desc, compare_desc, result_desc", "Descriptors are those of the local buffers' regions.")
 def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None:
     """Each kind of buffer in a region of its own; a region without the right for it is refused."""
     memory = memory_of(pair, *[3] * 9)
@@ -338,7 +338,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
     expect_equal("memory", memory.tolist(), [9])
 
 
-@page("fi_atomicmsg", "It works on connected endpoints and on connectionless ones.", needs={"connected"})
+@page("fi_atomicmsg", "The call works on connected and on connectionless endpoints.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
     """Both ways, of all three kinds; all other checks are of connectionless endpoints."""
     memory, results = words(5), [words(0), words(0)]
@@ -358,7 +358,7 @@ def messages_go_over_connections(pair: Pair) -> None:
     expect_equal("memory", memory.tolist(), [9])
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
     """Post two atomics with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), memory_of(pair, 0)
@@ -423,16 +423,16 @@ def atomic_reads_need_nothing_else(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Atomicity is limited to one entry, not the whole array.",
-    "It allows more; one request's entries may be seen half changed: [memory](../hw/amoeba_hw/memory/README.md).",
+    "The page allows more; readers may see a request half done: [memory](../hw/amoeba_hw/memory/README.md).",
 )
 page.leave(
     "fi_atomic",
     "The buffer is not touched before the call has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "Atomic Valid Functions",

@@ -48,7 +48,7 @@ def updates_are_visible_when_their_own_completion_is(pair: Pair) -> None:
     memory = memory_of(pair, 1, 2)
     pair.near.endpoint.atomicmsg(message(memory, words(10, 20), data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
     (entry,) = pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11, 22])
+    expect_equal("memory at the target's completion", held(memory), [11, 22])
     expect_equal("data", entry.data, 1 << 63)
     pair.near.finish()
 
@@ -61,7 +61,7 @@ def updates_are_visible_when_a_later_completion_is(pair: Pair) -> None:
     pair.near.finish()
     pair.near.endpoint.writedata(words(1), 5, *other.at())
     pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11])
+    expect_equal("memory at the target's completion", held(memory), [11])
     pair.near.finish()
 
 
@@ -74,7 +74,7 @@ def updates_are_visible_when_a_fenced_completion_is(pair: Pair) -> None:
     pair.near.endpoint.atomic(np.full(64, 10, np.uint64), *memory.at(), Op.FI_SUM)
     pair.near.endpoint.writemsg(fenced, OpFlags.FI_FENCE | OpFlags.FI_REMOTE_CQ_DATA)
     pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11] * 64)
+    expect_equal("memory at the target's completion", held(memory), [11] * 64)
     pair.near.finish_all(2)
 
 
@@ -142,7 +142,7 @@ def updates_are_visible_when_a_counter_says_so(pair: Pair) -> None:
 page.leave(
     "Completions",
     "Updates are visible to CPUs, NICs and other devices alike.",
-    "To CPUs and NICs by all these checks; other devices there are none.",
+    "All these checks cover CPUs and NICs; the system has no other devices.",
 )
 page.leave(
     "Completions",
@@ -153,5 +153,5 @@ page.leave(
 page.leave(
     "Completions",
     "An actor's results must be visible to the next before that begins.",
-    "A promise of the application's.",
+    "A duty of the application.",
 )

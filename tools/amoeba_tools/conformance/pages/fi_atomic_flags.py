@@ -28,7 +28,7 @@ def inject_flag_takes_operands_and_values_to_compare(pair: Pair) -> None:
     expect_equal("memory", held(memory), [7, 2, 9])
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     """One element too many; nothing is updated."""
     count = pair.info.tx_attr.inject_size // 8 + 1
@@ -39,7 +39,7 @@ def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", held(memory), [0] * count)
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
     """Set the flag on the second of three messages only; then on one message of each other kind."""
     near, memory = pair.selective(), memory_of(pair, 0)
@@ -90,7 +90,7 @@ def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
     expect_equal("result", result.tolist(), [6])
 
 
-@page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; where there is none, the flag is refused.")
+@page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; without one, the flag is refused.")
 def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
     """fi_query_atomic answers, or says FI_EOPNOTSUPP or FI_ENOSYS; so for each family."""
     for flags in (QueryFlags(0), QueryFlags.FI_FETCH_ATOMIC):
@@ -153,7 +153,7 @@ def results_of_injected_atomics_arrive(pair: Pair) -> None:
     expect_equal("memory", held(memory), [1, 10])
 
 
-@page("ERRORS: FI_EAGAIN", "As fi_msg(3) says: an atomic that finds no room is refused, and can be posted later.")
+@page("ERRORS: FI_EAGAIN", "As in fi_msg(3): an atomic without free space is refused, and can be posted later.")
 def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
     """Every one that was accepted is executed, none that was refused."""
     near, memory, accepted = pair.open(tx_size=16), memory_of(pair, 0), 0
@@ -170,8 +170,8 @@ def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

@@ -260,6 +260,6 @@ def integers_of_128_bits_carry_through(pair: Pair) -> None:
 
 page.leave(
     "Atomic Data Types: FI_LONG_DOUBLE",
-    "Its size and precision depend on compiler, platform and provider; applications see to it that they agree.",
+    "Size and precision depend on compiler, platform and provider; applications ensure that they agree.",
     "A warning. Here it is x87's format in 16 bytes: `fi_atomic.long_double_has_more_precision_than_double`.",
 )

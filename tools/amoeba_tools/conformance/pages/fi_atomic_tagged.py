@@ -116,7 +116,7 @@ def a_tagged_atomic_without_a_receive_fails(pair: Pair) -> None:
     others[1].finish()
 
 
-@page(_SECTION, "It stays within the buffer of the receive.", needs=_NEEDS)
+@page(_SECTION, "The atomic stays within the buffer of the receive.", needs=_NEEDS)
 def a_tagged_atomic_beyond_the_buffer_fails(pair: Pair) -> None:
     """Behind its end, across it, and so far behind that the sum wraps; the receive is still there."""
     box = receive(pair, 1, 2)
@@ -161,7 +161,7 @@ def tagged_atomics_are_asked_for(pair: Pair) -> None:
         pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_CSWAP, QueryFlags.FI_TAGGED | QueryFlags.FI_COMPARE_ATOMIC)
 
 
-@page("NOTES", "The number of elements is at most what the valid call tells; so many are accepted.", needs=_NEEDS)
+@page("NOTES", "The valid call returns the maximum number of elements; that number is accepted.", needs=_NEEDS)
 def as_many_elements_as_are_told_are_changed(pair: Pair) -> None:
     """Post as many elements as the valid call allows, if the count is practicable; one more is refused."""
     most = pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_SUM, QueryFlags.FI_TAGGED).count

@@ -53,19 +53,19 @@ def _only(what: str, query: Callable[[Datatype, Op], int], ops: frozenset[Op]) -
     expect(min(valid.values()) >= 1, f"{what} answers with a count below 1: {min(valid.values())}")
 
 
-@page("Atomic Valid Functions", "fi_atomicvalid tells which base atomics there are, and for how many elements.")
+@page("Atomic Valid Functions", "fi_atomicvalid returns which base atomics exist, and for how many elements.")
 def atomicvalid_answers_for_base_atomics(pair: Pair) -> None:
     """Only the eleven operations that base atomics have, all of them on 64-bit integers."""
     _only("atomicvalid", pair.near.endpoint.atomicvalid, BASE_OPS)
 
 
-@page("Atomic Valid Functions", "fi_fetch_atomicvalid tells which fetching atomics there are.")
+@page("Atomic Valid Functions", "fi_fetch_atomicvalid returns which fetching atomics exist.")
 def fetch_atomicvalid_answers_for_fetching_atomics(pair: Pair) -> None:
     """Only the twelve operations that fetching atomics have, all of them on 64-bit integers."""
     _only("fetch_atomicvalid", pair.near.endpoint.fetch_atomicvalid, FETCH_OPS)
 
 
-@page("Atomic Valid Functions", "fi_compare_atomicvalid tells which comparing atomics there are.")
+@page("Atomic Valid Functions", "fi_compare_atomicvalid returns which comparing atomics exist.")
 def compare_atomicvalid_answers_for_comparing_atomics(pair: Pair) -> None:
     """Only the seven operations that comparing atomics have, all of them on 64-bit integers."""
     _only("compare_atomicvalid", pair.near.endpoint.compare_atomicvalid, COMPARE_OPS)
@@ -110,7 +110,7 @@ def query_atomic_tells_the_platforms_sizes(pair: Pair) -> None:
         expect_equal(datatype.name, pair.domain.query_atomic(datatype, Op.FI_SUM).size, expected)
 
 
-@page("Atomic Valid Functions", "What is said to be valid can be called.")
+@page("Atomic Valid Functions", "Every combination reported as valid can be called.")
 def what_is_valid_is_executed(pair: Pair) -> None:
     """Every operation of the page on every datatype, in every form: all complete."""
     memory, near = pair.memory(64), pair.near

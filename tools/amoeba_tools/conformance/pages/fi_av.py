@@ -73,7 +73,7 @@ def an_unspecified_type_is_chosen(pair: Pair) -> None:
     reaches(pair, peers, peers.insert(pair.target.name(0)), pair.memory(8))
 
 
-@page("fi_av_insert", "It inserts zero or more addresses, and returns how many.")
+@page("fi_av_insert", "The call inserts zero or more addresses, and returns their number.")
 def insertion_returns_how_many(pair: Pair) -> None:
     """Two, then none."""
     peers = vector(pair)
@@ -83,7 +83,7 @@ def insertion_returns_how_many(pair: Pair) -> None:
     expect_equal("count and numbers of none", (nothing.count, nothing.fi_addr), (0, ()))
 
 
-@page("RETURN VALUES", "What is not inserted has FI_ADDR_NOTAVAIL as its number, and is not counted.")
+@page("RETURN VALUES", "Addresses that are not inserted get FI_ADDR_NOTAVAIL, and are not counted.")
 def addresses_that_fail_have_no_number(pair: Pair) -> None:
     """Insert three addresses, the second of which is wrong; the others are inserted."""
     peers, (one, two) = vector(pair), names(pair)
@@ -134,7 +134,7 @@ def endpoints_share_a_vector(pair: Pair) -> None:
 # Looking up and removing
 
 
-@page("fi_av_lookup", "It returns the address that was inserted.")
+@page("fi_av_lookup", "The call returns the inserted address.")
 def lookup_returns_the_address(pair: Pair) -> None:
     """In the format it was inserted in."""
     peers, addresses = vector(pair), names(pair)
@@ -151,7 +151,7 @@ def lookup_of_unknown_numbers_is_refused(pair: Pair) -> None:
             peers.lookup(number)
 
 
-@page("fi_av_straddr", "It makes a printable string of an address, which need not have been inserted.")
+@page("fi_av_straddr", "The call makes a printable string of an address, which need not have been inserted.")
 def addresses_are_printable(pair: Pair) -> None:
     """Check that two addresses read differently and that an invalid address is refused."""
     peers, (one, two) = vector(pair), names(pair)
@@ -193,7 +193,7 @@ def addresses_can_be_inserted_again(pair: Pair) -> None:
         peers.remove(number)
 
 
-@page("fi_av_remove", "It removes a set of addresses.")
+@page("fi_av_remove", "The call removes a set of addresses.")
 def many_addresses_are_removed_at_once(pair: Pair) -> None:
     """Both; a set with an unknown one is refused, and nothing of it removed."""
     peers = vector(pair)
@@ -245,7 +245,7 @@ def insertions_without_an_event_queue_are_refused(pair: Pair) -> None:
     expect_equal("addresses", len(peers), 0)
 
 
-@page("flags: FI_EVENT", "One event tells of the end, with the call's context, and how many were inserted as data.")
+@page("flags: FI_EVENT", "One event reports the end, with the call's context, and the number inserted as data.")
 def the_end_of_an_insertion_is_an_event(pair: Pair) -> None:
     """Insert two addresses, which can then be used."""
     peers, queue = _with_events(pair)
@@ -310,7 +310,7 @@ def events_outlast_the_vector(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave("count, ep_per_node", "How many addresses are to be expected.", "Hints: a vector takes any number.")
 page.leave(
     "name, map_addr; flags: FI_READ",
@@ -319,13 +319,13 @@ page.leave(
 )
 page.leave(
     "flags: FI_SYMMETRIC",
-    "Addresses that follow one another may be kept in little room.",
+    "Consecutive addresses may be stored compactly.",
     "Differs: not offered ([libfabric.md](libfabric.md#fi_av3)).",
 )
 page.leave(
     "flags: FI_EVENT",
     "Insertions may end in another order than they were begun.",
-    "It allows that; here they end at once.",
+    "The page allows that; here they end at once.",
 )
 page.leave(
     "fi_close",
@@ -339,17 +339,17 @@ page.leave(
 )
 page.leave(
     "fi_av_remove",
-    "What becomes of operations to the address that are under way is undefined.",
-    "It asks for nothing; here it waits, or says FI_EBUSY.",
+    "The outcome of outstanding operations to the address is undefined.",
+    "The page requires nothing; here the call waits, or returns FI_EBUSY.",
 )
 page.leave(
     "fi_av_lookup, fi_av_straddr",
-    "What does not fit into a buffer is truncated.",
+    "Addresses that do not fit into a buffer are truncated.",
     "Addresses and strings are results, of their own size.",
 )
 page.leave(
     "fi_rx_addr",
-    "It makes the address of a receive context out of a number.",
+    "The call makes the address of a receive context from a number.",
     "The receive contexts of scalable endpoints: [libfabric.md](libfabric.md#several-contexts-and-shared-ones).",
 )
-page.leave("NOTES", "An address is inserted once.", "A promise of the application's.")
+page.leave("NOTES", "An address is inserted once.", "A duty of the application.")

@@ -44,7 +44,7 @@ def services_are_inserted_node_by_node(pair: Pair) -> None:
     expect_equal("nodes and services", [(each.ip, each.resource_index) for each in found], expected)
 
 
-@page("fi_av_insertsvc", "Flags are those of fi_av_insert: with FI_SYNC_ERR the failure of each address is told.")
+@page("fi_av_insertsvc", "Flags are those of fi_av_insert: with FI_SYNC_ERR each address has an error number.")
 def a_node_that_does_not_exist_is_not_inserted(pair: Pair) -> None:
     """Check that an unknown node gets no number, and that the others are inserted."""
     peers = vector(pair)
@@ -60,7 +60,7 @@ def several_nodes_need_a_number(pair: Pair) -> None:
     peers = vector(pair)
     for what, node, nodes, service in (
         ("a name without a number", "localhost", 2, "0"),
-        ("a service that is none", named(pair)[0], 1, "everything"),
+        ("an invalid service", named(pair)[0], 1, "everything"),
     ):
         with expect_error(what, Errno.FI_EINVAL):
             peers.insertsym(node, nodes, service, 1)

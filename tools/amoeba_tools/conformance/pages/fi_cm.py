@@ -127,7 +127,7 @@ def an_endpoint_is_connected_once(pair: Pair) -> None:
     """Not while it is being connected, not when it is, not after the end."""
     parties = Parties(pair)
     calling, answering = ask(parties)
-    with expect_error("connect while it is under way", Errno.FI_EALREADY):
+    with expect_error("connect during a connection attempt", Errno.FI_EALREADY):
         calling.endpoint.connect(parties.passive.getname())
     answering.endpoint.accept()
     told(parties, EqEvent.FI_CONNECTED, 2)
@@ -188,7 +188,7 @@ def parameters_go_with_requests_and_answers(pair: Pair) -> None:
         expect_equal(f"{size} bytes", received, (pattern(size), pattern(size, 2), pattern(size, 3)))
 
 
-@page("NOTES", "What does not fit is silently truncated.")
+@page("NOTES", "Data that does not fit is silently truncated.")
 def longer_parameters_are_cut(pair: Pair) -> None:
     """By one byte, of request, acceptance and refusal."""
     parties = Parties(pair)
@@ -226,7 +226,7 @@ def an_address_in_use_is_refused(pair: Pair) -> None:
         parties.passive.setname(("127.0.0.1", 0))
 
 
-@page("fi_getname, fi_getpeer", "They return the address of this side and, when it is connected, of the peer.")
+@page("fi_getname, fi_getpeer", "The calls return the address of this side and, once connected, of the peer.")
 def names_are_told(pair: Pair) -> None:
     """Check that fi_getpeer fails before the connection; each name is that of the other side."""
     parties = Parties(pair)
@@ -322,13 +322,13 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     assert isinstance(info.handle, ConnectionRequest)
     fi.fi_reject(passive, info.handle, b"no", 2)
     expect_equal("err_data", parties.failure().err_data, b"no")
-    with expect_error("a send to nobody", Errno.FI_ENOTCONN):
+    with expect_error("a send without a peer", Errno.FI_ENOTCONN):
         other.endpoint.inject(b"x", FI_ADDR_UNSPEC)
 
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "fi_connect",
     "It may be called once in the lifetime of an endpoint.",

@@ -47,7 +47,7 @@ def a_new_counter_is_zero(pair: Pair) -> None:
     expect_equal("value and error value", (counter.read(), counter.readerr()), (0, 0))
 
 
-@page("events: FI_CNTR_EVENTS_COMP", "It increments for every operation of its kind that completes.")
+@page("events: FI_CNTR_EVENTS_COMP", "The counter increments for every operation of its kind that completes.")
 def writes_are_counted_as_such(pair: Pair) -> None:
     """Count writes and base atomics by FI_WRITE; the counter of the other kind stays."""
     near, (writes, reads) = counted(pair, BindFlags.FI_WRITE, BindFlags.FI_READ)
@@ -135,7 +135,7 @@ def failures_are_counted_apart(pair: Pair) -> None:
     near.failure(Errno.FI_ENOKEY)
 
 
-@page("events: FI_CNTR_EVENTS_COMP", "It increments for completions of every endpoint that is bound to it.")
+@page("events: FI_CNTR_EVENTS_COMP", "The counter increments for completions of every endpoint that is bound to it.")
 def endpoints_share_a_counter(pair: Pair) -> None:
     """Three operations of one, two of the other."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
@@ -147,7 +147,7 @@ def endpoints_share_a_counter(pair: Pair) -> None:
     expect_equal("value", counter.read(), 5)
 
 
-@page("fi_cntr_add", "It adds to the value.")
+@page("fi_cntr_add", "The call adds to the value.")
 def add_adds(pair: Pair) -> None:
     """Twice; the error value stays."""
     counter = pair.keep(pair.domain.cntr_open())
@@ -157,7 +157,7 @@ def add_adds(pair: Pair) -> None:
     expect_equal("error value", counter.readerr(), 0)
 
 
-@page("fi_cntr_adderr", "It adds to the error value.")
+@page("fi_cntr_adderr", "The call adds to the error value.")
 def adderr_adds_errors(pair: Pair) -> None:
     """Twice; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
@@ -167,7 +167,7 @@ def adderr_adds_errors(pair: Pair) -> None:
     expect_equal("value", counter.read(), 0)
 
 
-@page("fi_cntr_set", "It sets the value.")
+@page("fi_cntr_set", "The call sets the value.")
 def set_sets_the_value(pair: Pair) -> None:
     """Up, down, and to the largest there is; what completes then counts on from there."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
@@ -180,7 +180,7 @@ def set_sets_the_value(pair: Pair) -> None:
     expect_equal("value and error value", (counter.read(), counter.readerr()), (41, 0))
 
 
-@page("fi_cntr_seterr", "It sets the error value.")
+@page("fi_cntr_seterr", "The call sets the error value.")
 def seterr_sets_the_error_value(pair: Pair) -> None:
     """Up and down; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
@@ -267,7 +267,7 @@ def what_has_no_64_bits_is_refused(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Counters are updated as the completion levels of fi_cq(3) say.",
@@ -278,7 +278,7 @@ page.leave(
     "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND is another way to wait.",
     "Differs: cntr_open() without an argument makes one that can be waited for; that is refused: FI_ENOSYS.",
 )
-page.leave("flags", "They are reserved, and 0.", "cntr_open() takes none.")
+page.leave("flags", "Flags are reserved, and 0.", "cntr_open() takes none.")
 page.leave(
     "fi_close",
     "A counter with endpoints or regions bound to it is not closed: FI_EBUSY.",
@@ -297,6 +297,6 @@ page.leave(
 page.leave(
     "NOTES",
     "A counter is stable when it is set.",
-    "A promise of the application's.",
+    "A duty of the application.",
 )
 page.leave("RETURN VALUES", "Values, or a negative errno.", "[How C becomes Python](libfabric.md).")

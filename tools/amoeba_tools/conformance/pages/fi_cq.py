@@ -257,7 +257,7 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("fi_cq_readerr", "It returns at once, whether there is an error or not.")
+@page("fi_cq_readerr", "The call returns at once, with or without an error.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     """Neither of a new queue nor after a success."""
     near, memory = pair.open(), pair.memory(8)
@@ -267,7 +267,7 @@ def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     expect_equal("error entry", near.queue.readerr(), None)
 
 
-@page("fi_cq_readerr", "An error entry tells which operation failed, and why.")
+@page("fi_cq_readerr", "An error entry reports the failed operation, and the reason.")
 def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     """Write with an unknown key, and check all ten fields."""
     near, memory = pair.open(), pair.memory(8)
@@ -283,7 +283,7 @@ def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     expect(isinstance(entry.err_data, bytes), f"expected bytes in err_data, got {entry.err_data!r}")
 
 
-@page("fi_cq_readerr", "Errors of every kind of operation are told apart by flags.", needs={"atomic"})
+@page("fi_cq_readerr", "Flags identify the kind of a failed operation.", needs={"atomic"})
 def error_entries_have_the_flags_of_their_operations(pair: Pair) -> None:
     """Post a read, a base, a fetching and a comparing atomic with an unknown key; no result is touched."""
     near, memory, result = pair.open(), memory_of(pair, 5), words(7)
@@ -308,7 +308,7 @@ def injected_operations_that_fail_are_reported(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("fi_cq_readerr", "What completed before and after an error is still there.")
+@page("fi_cq_readerr", "Completions before and after an error remain.")
 def successes_around_an_error_are_kept(pair: Pair) -> None:
     """Five operations, of which the third fails: two successes, the error, two successes."""
     near, memory = pair.open(), pair.memory(8)
@@ -327,7 +327,7 @@ def successes_around_an_error_are_kept(pair: Pair) -> None:
     expect_equal("what was read", seen, [(0, "done"), (1, "done"), (2, "failed"), (3, "done"), (4, "done")])
 
 
-@page("fi_cq_strerror", "It converts the provider's error number into a printable string.")
+@page("fi_cq_strerror", "The call converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
     """Different ones for different reasons, and none is empty."""
     near, memory = pair.open(), pair.memory(8, MrAccess.FI_REMOTE_READ)
@@ -342,7 +342,7 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 # Waiting
 
 
-@page("fi_cq_sread", "It waits until there is an entry.")
+@page("fi_cq_sread", "The call waits for an entry.")
 def sread_waits_for_a_completion(pair: Pair) -> None:
     """Without a limit."""
     near, memory = pair.open(), pair.memory(8)
@@ -370,7 +370,7 @@ def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
     expect_equal("op_context", near.finish().op_context, "mine")
 
 
-@page("fi_cq_signal", "It unblocks a thread that waits in fi_cq_sread.")
+@page("fi_cq_signal", "The call unblocks a thread that waits in fi_cq_sread.")
 def signal_ends_the_wait_of_another_thread(pair: Pair) -> None:
     """Wait long for a completion that never comes."""
     near = pair.open()
@@ -378,7 +378,7 @@ def signal_ends_the_wait_of_another_thread(pair: Pair) -> None:
     expect_equal("how the wait ended", ended, Errno.FI_ECANCELED)
 
 
-@page("fi_cq_signal", "It is only there for queues with a wait object.")
+@page("fi_cq_signal", "The call exists only for queues with a wait object.")
 def signal_without_a_wait_object_is_refused(pair: Pair) -> None:
     """Signal a queue of FI_WAIT_NONE."""
     queue = pair.keep(pair.domain.cq_open(wait_obj=WaitObj.FI_WAIT_NONE))
@@ -411,7 +411,7 @@ def the_descriptor_of_an_idle_queue_is_not_readable(pair: Pair) -> None:
         near.finish()
 
 
-@page("wait_obj: FI_WAIT_FD", "fi_trywait tells when there is something to be read first.", needs={"wait_fd"})
+@page("wait_obj: FI_WAIT_FD", "fi_trywait reports entries that must be read first.", needs={"wait_fd"})
 def trywait_tells_of_entries_that_are_there(pair: Pair) -> None:
     """Leave a completion that has arrived unread."""
     near, memory = pair.open(wait_obj=WaitObj.FI_WAIT_FD), pair.memory(8)
@@ -439,7 +439,10 @@ def a_fenced_completion_covers_what_was_before_it(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"".join(pattern(512, index) for index in range(8)))
 
 
-@page("COMPLETION EVENT SEMANTICS: FI_DELIVERY_COMPLETE", "It is the default for what returns data.")
+@page(
+    "COMPLETION EVENT SEMANTICS: FI_DELIVERY_COMPLETE",
+    "FI_DELIVERY_COMPLETE is the default of operations that return data.",
+)
 def data_that_returns_is_there_by_default(pair: Pair) -> None:
     """Post a long read without flags."""
     memory, result = pair.memory(pattern(10_000)), bytearray(10_000)

@@ -78,7 +78,7 @@ def nothing_is_bound_to_an_enabled_endpoint(pair: Pair) -> None:
         endpoint.bind(pair.keep(pair.domain.cntr_open()), BindFlags.FI_WRITE)
 
 
-@page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "It is given together with FI_TRANSMIT or FI_RECV.")
+@page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "The flag is combined with FI_TRANSMIT or FI_RECV.")
 def selective_completion_alone_is_refused(pair: Pair) -> None:
     """Bind a queue to neither direction."""
     endpoint = pair.keep(pair.domain.endpoint())
@@ -382,7 +382,7 @@ def flags_combine(pair: Pair) -> None:
 # The end
 
 
-@page("fi_close", "Operations under way are discarded; no completion is reported for them.")
+@page("fi_close", "Outstanding operations are discarded; no completion is reported for them.")
 def closing_an_endpoint_discards_its_operations(pair: Pair) -> None:
     """Close an endpoint with eight outstanding operations; its queue lives on without an entry of them."""
     queue = pair.keep(pair.domain.cq_open())

@@ -77,7 +77,7 @@ def operations_of_each_transmit_context_end_in_its_queue(pair: Pair) -> None:
 
 @page(
     "SCALABLE ENDPOINTS",
-    "It has a single address, by which a peer knows what any of its contexts sends.",
+    "The endpoint has a single address, the source of messages of all its contexts.",
     needs={"scalable", "messages", "source"},
 )
 def messages_of_all_transmit_contexts_come_from_one_address(pair: Pair) -> None:
@@ -135,7 +135,7 @@ def a_receive_context_counts_its_receives(pair: Pair) -> None:
 
 @page(
     "SCALABLE ENDPOINTS",
-    "It has a single address, which a directed receive can ask for.",
+    "The endpoint has a single address, which a directed receive can name.",
     needs={"scalable", "messages"},
 )
 def a_directed_receive_takes_messages_of_any_of_its_transmit_contexts(pair: Pair) -> None:

@@ -258,7 +258,7 @@ def a_scalable_endpoint_may_share_its_receives(pair: Pair) -> None:
 
 @page(
     "fi_scalable_ep_bind",
-    "It associates an address vector; shared receives are bound to the receive context.",
+    "The call binds an address vector; shared receives are bound to the receive context.",
     needs=_NEEDS | {"scalable"},
 )
 def a_scalable_endpoint_is_bound_to_an_address_vector_alone(pair: Pair) -> None:

@@ -43,7 +43,7 @@ def second_queues_and_counters_are_refused(pair: Pair) -> None:
         endpoint.bind(counters[1], BindFlags.FI_WRITE)
 
 
-@page("ERRORS: FI_EDOMAIN", "What is bound together is of one domain.")
+@page("ERRORS: FI_EDOMAIN", "Objects that are bound together belong to one domain.")
 def objects_of_another_domain_are_refused(pair: Pair) -> None:
     """Bind queues, counters and address vectors of another domain."""
     other, endpoint = pair.other_domain(pair.domain.mr_mode), pair.keep(pair.domain.endpoint())
@@ -94,7 +94,7 @@ def operations_of_peers_are_counted(pair: Pair) -> None:
 # Cancelling
 
 
-@page("fi_cancel", "Of several operations with the same context, one is cancelled.", needs={"messages"})
+@page("fi_cancel", "The call cancels one of several operations with the same context.", needs={"messages"})
 def one_of_several_receives_is_cancelled(pair: Pair) -> None:
     """One error entry; the other two take messages."""
     near = pair.talker()
@@ -122,7 +122,7 @@ def an_alias_has_flags_of_its_own(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"12")
 
 
-@page("fi_control: FI_SETOPSFLAG, FI_GETOPSFLAG", "Default flags can be told, and changed.")
+@page("fi_control: FI_SETOPSFLAG, FI_GETOPSFLAG", "Default flags can be read and changed.")
 def default_flags_can_be_changed(pair: Pair) -> None:
     """Change the flags of an endpoint and of an alias, for later operations."""
     near, memory = pair.selective(), pair.memory(4)
@@ -147,7 +147,7 @@ def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE, size)
 
 
-@page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and is told as it was set.", needs={"messages"})
+@page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and reads as set.", needs={"messages"})
 def options_are_told_as_they_were_set(pair: Pair) -> None:
     """Set and get the option; fi_msg.a_multi_receive_ends_when_too_little_room_is_left checks its effect."""
     endpoint = pair.talker().endpoint
@@ -223,7 +223,7 @@ def datagrams_keep_their_boundaries(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "An endpoint that meets a critical error is disabled, and may be enabled again.",
@@ -240,7 +240,7 @@ page.leave(
     "An active endpoint may take the address of a passive one over.",
     "Differs: passive endpoints listen at TCP addresses of the host, endpoints have addresses of the NIC.",
 )
-page.leave("fi_endpoint2", "It opens endpoints of peer providers.", "There are none.")
+page.leave("fi_endpoint2", "The call opens endpoints of peer providers.", "Amoeba has no peer providers.")
 page.leave(
     "fi_close",
     "A scalable endpoint with open contexts is not closed: FI_EBUSY.",
@@ -249,7 +249,7 @@ page.leave(
 page.leave(
     "fi_ep_bind: FI_REMOTE_READ, FI_REMOTE_WRITE",
     "These counters need FI_RMA_EVENT.",
-    "It is granted with FI_RMA and FI_ATOMIC whether asked for or not.",
+    "The capability is granted with FI_RMA and FI_ATOMIC, requested or not.",
 )
 page.leave(
     "fi_cancel",
@@ -288,11 +288,11 @@ page.leave("comp_order", "The order in which requests complete.", "FI_ORDER_NONE
 page.leave(
     "TRANSMIT CONTEXT ATTRIBUTES, RECEIVE CONTEXT ATTRIBUTES",
     "Capabilities and modes of contexts are a part of the endpoint's; sizes are hints.",
-    "fi_getinfo(3) tells them.",
+    "fi_getinfo(3) returns them.",
 )
 page.leave(
     "OPERATION FLAGS: FI_INJECT, FI_MULTI_RECV, FI_MULTICAST",
-    "They may be default flags of an endpoint.",
+    "The flags may be default flags of an endpoint.",
     "Differs: they are refused there with FI_EBADFLAGS, and are flags of calls.",
 )
 page.leave(

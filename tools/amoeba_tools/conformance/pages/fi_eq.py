@@ -107,7 +107,7 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
     expect_equal("event", queue.read(), EqEntry(EqEvent.FI_AV_COMPLETE, peers, "mine", 0))
 
 
-@page("fi_eq_readerr", "An error entry tells what failed, and why.")
+@page("fi_eq_readerr", "An error entry reports the failure, and the reason.")
 def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     """Insert an invalid address, and check all six fields."""
     queue = queue_of(pair)
@@ -121,7 +121,7 @@ def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     expect_equal("further errors", queue.readerr(), None)
 
 
-@page("fi_eq_readerr", "It returns at once if the next event is none.")
+@page("fi_eq_readerr", "The call returns at once if the next event is no error.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     """Check that the event stays in the queue."""
     queue = queue_of(pair)
@@ -131,7 +131,7 @@ def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     expect(entry is not None and entry.event == 5, f"expected event 5, got {entry}")
 
 
-@page("fi_eq_strerror", "It converts the provider's error number into a printable string.")
+@page("fi_eq_strerror", "The call converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
     """Print the error of an invalid address."""
     queue = queue_of(pair)
@@ -145,7 +145,7 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 # Waiting
 
 
-@page("fi_eq_sread", "It waits until there is an event.")
+@page("fi_eq_sread", "The call waits for an event.")
 def sread_waits_for_an_event(pair: Pair) -> None:
     """Wait for an event that another thread writes."""
     queue = queue_of(pair)
@@ -237,7 +237,7 @@ def a_queue_holds_as_many_events_as_its_size(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "flags: FI_AFFINITY; signaling_vector", "Where interrupts should go.", "A hint, and there is no such choice."
 )
@@ -266,7 +266,7 @@ page.leave(
 page.leave(
     "Asynchronous Error Notification",
     "Queues and endpoints may report errors that disable them.",
-    "There are no such errors.",
+    "The queue has no such errors.",
 )
 page.leave(
     "fi_eq_readerr: err_data",

@@ -79,7 +79,7 @@ def all_nics_of_a_network_are_of_one_fabric(pair: Pair) -> None:
     expect_equal("names of fabrics", names, {pair.info.fabric_attr.name})
 
 
-@page("fi_fabric", "It opens a fabric by attributes, which fi_getinfo tells.")
+@page("fi_fabric", "The call opens a fabric by attributes, which fi_getinfo returns.")
 def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
     """Open another fabric than the pair's, whose infos match its attributes; an unknown name is refused."""
     info, opened = _described(), _opened(pair)
@@ -89,7 +89,7 @@ def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
         fi.fi_fabric(dataclasses.replace(info.fabric_attr, name="nobody's"))
 
 
-@page("fi_close", "It releases all resources associated with the fabric.")
+@page("fi_close", "The call releases all resources of the fabric.")
 def a_closed_fabric_is_of_no_more_use(pair: Pair) -> None:
     """Nothing can be opened by it; the pair's goes on."""
     opened = _opened(pair)
@@ -123,7 +123,7 @@ def numbers_are_printed_by_their_names(pair: Pair) -> None:
     expect("FI_RMA" in both and "FI_ATOMIC" in both, f"expected FI_RMA and FI_ATOMIC, got {both!r}")
 
 
-@page("fi_tostr: FI_TYPE_INFO", "It prints an info with all its substructures and fields, and each of these alone.")
+@page("fi_tostr: FI_TYPE_INFO", "The call prints an info with all substructures and fields, and each of these alone.")
 def infos_are_printed_with_all_fields(pair: Pair) -> None:
     """Check that the names of all fields appear."""
     whole = fi.fi_tostr(pair.info, FiType.FI_TYPE_INFO)
@@ -144,7 +144,7 @@ def infos_are_printed_with_all_fields(pair: Pair) -> None:
             expect(line.strip() in whole, f"expected {line.strip()!r} in what is printed of the info")
 
 
-@page("fi_tostr: FI_TYPE_VERSION", "It prints the version of the library, and ignores the data.")
+@page("fi_tostr: FI_TYPE_VERSION", "The call prints the version of the library, and ignores the data.")
 def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
     """Compare with fi_version."""
     version = fi.fi_version()
@@ -153,14 +153,14 @@ def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
         expect_equal(f"version, of {type(data).__name__}", printed, _both(version))
 
 
-@page("fi_tostr: FI_TYPE_FID", "It prints an object.")
+@page("fi_tostr: FI_TYPE_FID", "The call prints an object.")
 def objects_are_printed(pair: Pair) -> None:
     """Check that objects of different classes read differently."""
     printed = {fi.fi_tostr(each, FiType.FI_TYPE_FID) for each in (pair.fabric, pair.domain, pair.near.queue)}
     expect_equal("different strings", len(printed), 3)
 
 
-@page("FABRIC ATTRIBUTES: name, prov_name", "They name the fabric, and the provider below it.")
+@page("FABRIC ATTRIBUTES: name, prov_name", "The attributes name the fabric, and the provider below.")
 def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
     """Their own names are found, others are not."""
     attr = pair.info.fabric_attr
@@ -170,7 +170,7 @@ def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
         refused(repr(hint), pair, Info(fabric_attr=hint))
 
 
-@page("FABRIC ATTRIBUTES: prov_version", "It is the provider's version, as major and minor number.")
+@page("FABRIC ATTRIBUTES: prov_version", "The field is the provider's version, as major and minor number.")
 def the_providers_version_has_two_numbers(pair: Pair) -> None:
     """Check that both numbers are printed."""
     version = pair.info.fabric_attr.prov_version
@@ -179,7 +179,7 @@ def the_providers_version_has_two_numbers(pair: Pair) -> None:
     expect(both in printed, f"expected {both!r} in {printed!r}")
 
 
-@page("FABRIC ATTRIBUTES: api_version", "It is the version that was passed to fi_getinfo.")
+@page("FABRIC ATTRIBUTES: api_version", "The field is the version that was passed to fi_getinfo.")
 def the_version_of_the_interface_is_the_one_asked_for(pair: Pair) -> None:
     """Request the newest version, and an older one."""
     for version in (fi.fi_version(), fi.fi_version() - 3):
@@ -189,7 +189,7 @@ def the_version_of_the_interface_is_the_one_asked_for(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "A fabric is opened before other resources of the network are allocated; it may span providers.",
@@ -208,7 +208,7 @@ page.leave(
 page.leave(
     "fi_tostr, fi_tostr_r",
     "The one returns a buffer that the next call overwrites, the other fills that of the caller.",
-    "Strings of Python are nobody's buffer and stay as they are, so one call is there.",
+    "Python strings need no buffer and are immutable, so that one call suffices.",
 )
 page.leave(
     "FABRIC ATTRIBUTES: fabric",

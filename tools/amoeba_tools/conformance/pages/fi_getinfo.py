@@ -106,7 +106,7 @@ def order_is_at_least_what_was_asked_for(pair: Pair) -> None:
             refused(repr(bit), pair, Info(tx_attr=TxAttr(msg_order=bit)))
 
 
-@page("domain_attr", "Of the mr_mode bits in hints, those that are not needed are cleared; none is added.")
+@page("domain_attr", "The mr_mode bits in hints that are not needed are cleared; none is added.")
 def registration_modes_are_only_taken_away(pair: Pair) -> None:
     """With all bits, and with none."""
     every = MrMode.FI_MR_LOCAL | MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
@@ -126,7 +126,7 @@ def basic_registration_stays_basic(pair: Pair) -> None:
     expect(regions[0].key != regions[1].key, "expected keys of the provider's, got the one that was requested twice")
 
 
-@page("DESCRIPTION", "What is returned describes endpoints that can be opened and work.", needs={"rma"})
+@page("DESCRIPTION", "The returned infos describe endpoints that can be opened and work.", needs={"rma"})
 def what_is_returned_can_be_opened(pair: Pair) -> None:
     """Open a domain and an endpoint by the returned capabilities, flags and sizes, and write to the target."""
     hints = Info(caps=Caps.FI_RMA, tx_attr=TxAttr(size=32, op_flags=OpFlags.FI_DELIVERY_COMPLETE))
@@ -139,7 +139,7 @@ def what_is_returned_can_be_opened(pair: Pair) -> None:
     expect_equal("memory", memory.load(), pattern(8))
 
 
-@page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "They need a capability that they belong to.")
+@page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "Modifiers need a capability that they belong to.")
 def modifiers_alone_are_no_data(pair: Pair) -> None:
     """Each of them, alone; and FI_RMA_PMEM without FI_RMA."""
     for cap in (
@@ -197,10 +197,10 @@ def threads_may_ask_at_once(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
-    "Of several endpoints, the one that performs best comes first.",
+    "The fastest of several endpoints comes first.",
     "Each type is as fast as the others; FI_EP_RDM comes first.",
 )
 page.leave(
@@ -216,21 +216,21 @@ page.leave(
 )
 page.leave(
     "CAPABILITIES: FI_MSG, FI_TAGGED, FI_RMA, FI_ATOMIC, FI_FENCE, FI_TRIGGER, FI_DIRECTED_RECV, FI_SOURCE",
-    "What endpoints with these capabilities can do.",
+    "Operations of endpoints with these capabilities.",
     "All checks of the calls, which need them.",
 )
 page.leave(
     "CAPABILITIES: FI_NAMED_RX_CTX, FI_REMOTE_COMM, FI_LOCAL_COMM, FI_SHARED_AV",
     "Receive contexts can be named; who can be reached; vectors that processes share.",
-    "[libfabric.md](libfabric.md#fi_getinfo3) tells which are offered.",
+    "[libfabric.md](libfabric.md#fi_getinfo3) lists the offered ones.",
 )
 page.leave(
     "CAPABILITIES: FI_AV_USER_ID, FI_COLLECTIVE, FI_HMEM, FI_MULTICAST, FI_SOURCE_ERR, FI_VARIABLE_MSG, FI_XPU",
-    "What endpoints with these capabilities can do.",
+    "Operations of endpoints with these capabilities.",
     "Not offered: `fi_getinfo.what_is_not_there_is_no_data`",
 )
 page.leave(
-    "MODE", "What applications do in each mode.", "No mode is asked for: `fi_getinfo.modes_are_only_taken_away`"
+    "MODE", "Duties of applications in each mode.", "No mode is asked for: `fi_getinfo.modes_are_only_taken_away`"
 )
 page.leave(
     "ADDRESSING FORMATS",

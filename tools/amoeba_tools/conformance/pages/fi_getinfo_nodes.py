@@ -61,7 +61,7 @@ def the_provider_alone_can_be_asked_for(pair: Pair) -> None:
     expect_equal("caps", info.caps, Caps(0))
 
 
-@page("ERRORS", "FI_EBADFLAGS: flags that are none.")
+@page("ERRORS", "FI_EBADFLAGS: invalid flags.")
 def other_flags_are_refused(pair: Pair) -> None:
     """Pass an unknown bit."""
     with expect_error("an unknown flag", Errno.FI_EBADFLAGS):

@@ -282,7 +282,7 @@ def scalable_registration_is_there(pair: Pair) -> None:
     expect_equal("address and key", (region.address, region.key), (0, _KEY))
 
 
-@page("access", "Memory that nobody may change may be read-only.")
+@page("access", "Memory without write access may be read-only.")
 def read_only_buffers_can_be_registered_for_reading(pair: Pair) -> None:
     """Immutable bytes, as a source and for peers to read; not for peers to write."""
     content = pattern(8)
@@ -365,7 +365,7 @@ def senseless_access_is_refused(pair: Pair) -> None:
 # Other ways to register
 
 
-@page("fi_mr_regv, fi_mr_regattr", "They register as fi_mr_reg does, buffers of up to mr_iov_limit.")
+@page("fi_mr_regv, fi_mr_regattr", "The calls register as fi_mr_reg does, up to mr_iov_limit buffers.")
 def regions_are_registered_by_vectors_and_attributes(pair: Pair) -> None:
     """By each of the calls, a region that is written to; one buffer too many is refused."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(24)
@@ -429,7 +429,7 @@ def whatever_may_change_a_region_is_counted(pair: Pair) -> None:
         expect_equal("counters", (writes.read(), reads.read(), both.read()), (changes, fetches, number))
 
 
-@page("FLAGS: FI_RMA_PMEM", "It says that the memory is persistent.", needs={"persistent"})
+@page("FLAGS: FI_RMA_PMEM", "The flag declares the memory persistent.", needs={"persistent"})
 def memory_is_said_to_be_persistent(pair: Pair) -> None:
     """Use the region as any other; fi_rma.commit_complete_means_that_it_is_there checks persistence."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(8)
@@ -459,7 +459,7 @@ def keys_of_more_than_64_bits_are_refused(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "Default Memory Registration",
     "Address ranges may be registered that nothing is behind.",
@@ -473,7 +473,7 @@ page.leave(
 page.leave(
     "FI_MR_ALLOCATED",
     "Memory has pages behind it when it is registered.",
-    "A promise of the application's, which a Python buffer keeps.",
+    "A duty of the application, which a Python buffer fulfils.",
 )
 page.leave(
     "FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT, FI_MR_COLLECTIVE",
@@ -490,13 +490,13 @@ page.leave(
     "Locally, a region is a source of sends with FI_SEND, and receives messages with FI_RECV.",
     "`fi_msg.registered_buffers_need_the_right_of_their_use`",
 )
-page.leave("access", "Rights may be enforced less strictly.", "It allows that; they are enforced.")
+page.leave("access", "Rights may be enforced less strictly.", "The page allows that; the rights are enforced.")
 page.leave(
     "fi_close",
     "A region with endpoints or counters bound to it is not closed: FI_EBUSY.",
     "Differs: it is closed, and counts no more ([libfabric.md](libfabric.md)).",
 )
-page.leave("auth_key", "Keys of jobs.", "There are none: mr_regattr() refuses one.")
+page.leave("auth_key", "Keys of jobs.", "Amoeba has no job keys: mr_regattr() refuses one.")
 page.leave(
     "MEMORY REGISTRATION CACHE", "Variables of a cache.", "There is no cache, as registration is not asked for."
 )

@@ -11,7 +11,7 @@ from amoeba_tools.conformance.pair import Pair
 _REMOTE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 
 
-@page("fi_mr_raw_attr", "Address and key of any region can be told as bytes, of mr_key_size at most.")
+@page("fi_mr_raw_attr", "Address and key of any region can be exported as bytes, at most mr_key_size.")
 def keys_can_be_told_as_bytes(pair: Pair) -> None:
     """Map the bytes again: they give the region's address and key."""
     region = pair.local(bytearray(8), _REMOTE)

@@ -221,7 +221,7 @@ def recvv_scatters_over_its_buffers(pair: Pair) -> None:
         pair.target.hear(1, pair.patience)
 
 
-@page("fi_sendmsg", "It takes a struct fi_msg; data in it is optional.")
+@page("fi_sendmsg", "The call takes a struct fi_msg, whose data is optional.")
 def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     """Buffers, peer and context; its data only with FI_REMOTE_CQ_DATA."""
     receive = pair.receive(20)
@@ -236,7 +236,7 @@ def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     expect_equal("data", told(pair), [99])
 
 
-@page("fi_recvmsg", "It takes a struct fi_msg.")
+@page("fi_recvmsg", "The call takes a struct fi_msg.")
 def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
     """Buffers and context."""
     near, whole = pair.talker(), bytearray(20)
@@ -271,7 +271,7 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(24))
 
 
-@page("fi_inject", "There is no entry if it succeeds, even where all successes write one.")
+@page("fi_inject", "A success writes no entry, even where all successes write one.")
 def inject_is_not_reported(pair: Pair) -> None:
     """Inject a message, then send a reported one: only the second has an entry."""
     receives = [pair.receive(8) for _ in range(2)]
@@ -297,7 +297,7 @@ def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
 # Data
 
 
-@page("fi_senddata", "It sends remote CQ data along, which is in the entry of the peer's receive.")
+@page("fi_senddata", "The call also sends remote CQ data, which is in the entry of the peer's receive.")
 def senddata_brings_its_data(pair: Pair) -> None:
     """Send data of every width up to 64 bits, expected and unexpected."""
     near, values = pair.talker(), (0, 1, 0xFFFF_FFFF, 2**64 - 1)
@@ -312,7 +312,7 @@ def senddata_brings_its_data(pair: Pair) -> None:
         expect_equal("entry", near.finish(), CqTaggedEntry(value, RECEIVED | DATA, 8, 0, value, 0))
 
 
-@page("fi_injectdata", "It is fi_inject with remote CQ data.")
+@page("fi_injectdata", "The call is fi_inject with remote CQ data.")
 def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
     """Overwrite the source at once."""
     receive, source = pair.receive(24), bytearray(pattern(24))

@@ -128,7 +128,7 @@ def every_message_reports_its_own_context(pair: Pair) -> None:
     expect_equal("contexts", told, sorted(map(id, posted)))
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
     """Post two sends with a context: the one that is not reported leaves no trace of its context."""
     near, receives = pair.selective(), [pair.receive(4) for _ in range(2)]
@@ -182,7 +182,7 @@ def wrong_receives_are_refused(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("ARGUMENTS: desc", "It is the descriptor of the buffer's region, which must allow the use.")
+@page("ARGUMENTS: desc", "The descriptor is that of the buffer's region, which must allow the use.")
 def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
     """Each region for the use that the other is for is refused, then both as they should be."""
     near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)
@@ -200,16 +200,16 @@ def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "fi_recv",
     "The order in which receives complete depends on endpoint type and protocol.",
-    "It asks for none: a long message may complete after a short one that came later.",
+    "The page requires no order: a long message may complete after a later short one.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
 page.leave(
@@ -219,11 +219,11 @@ page.leave(
 )
 page.leave(
     "NOTES",
-    "With FI_MSG_PREFIX, applications leave room before each message.",
+    "With FI_MSG_PREFIX, applications reserve space before each message.",
     "The mode is not asked for: msg_prefix_size is 0.",
 )
 page.leave(
     "ERRORS: FI_EAGAIN",
-    "Why there may be no room; applications should read completions then.",
-    "It explains. Reading is what makes room in all checks of FI_EAGAIN.",
+    "Reasons for a full queue; applications should read completions then.",
+    "The sentence explains. Reading frees space in all checks of FI_EAGAIN.",
 )

@@ -46,7 +46,9 @@ def entries_of_every_format_have_their_fields(pair: Pair) -> None:
 
 
 @page(
-    "fi_cq(3): fi_cq_readfrom", "The sender of a message is told, if it is in the address vector.", needs={"source"}
+    "fi_cq(3): fi_cq_readfrom",
+    "The entry reports the sender of a message, if the address vector has it.",
+    needs={"source"},
 )
 def the_sender_of_a_message_is_told(pair: Pair) -> None:
     """Receive from the target, and from an endpoint outside the receiver's address vector."""
@@ -96,7 +98,7 @@ def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
     expect_equal("messages", [receive.load() for receive in receives], [b"matched?", b"the next"])
 
 
-@page("fi_cq(3): FI_DELIVERY_COMPLETE", "It may complete before there is a receive, and so may the levels below it.")
+@page("fi_cq(3): FI_DELIVERY_COMPLETE", "The send may complete before the receive is posted, as may lower levels.")
 def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
     """Each completes while no receive is posted; the messages are there afterwards."""
     levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
@@ -128,7 +130,7 @@ def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
     expect_equal("memory", receive.load(), b"and back")
 
 
-@page("fi_endpoint(3): FI_EP_RDM", "There is flow control: nothing is lost where messages find no room.")
+@page("fi_endpoint(3): FI_EP_RDM", "Flow control applies: no message is lost for lack of space.")
 def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
     """More than the NICs here keep are sent before the first receive: each is received once, in order."""
     near, count = pair.talker(tx_size=128), _KEPT + 20

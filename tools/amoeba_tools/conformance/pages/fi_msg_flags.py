@@ -28,7 +28,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
     expect_equal("messages", b"".join(receive.load() for receive in receives), b"123")
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """Request the second of three entries; repeat with a long message."""
     near, receives = pair.talker(bind=SELECTIVE), [pair.receive(LONG) for _ in range(4)]
@@ -41,7 +41,7 @@ def sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     expect_equal("the long message", receives[3].load(), pattern(LONG))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """Post two receives, the first of which is silent; both get their message."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
@@ -90,7 +90,7 @@ def receives_with_more_are_posted_in_order(pair: Pair) -> None:
     expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], [0, 1, 2])
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     """One byte too many; the receive is for what comes next."""
     most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
@@ -102,7 +102,7 @@ def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", receive.load(), b"the next")
 
 
-@page("FLAGS: FI_MULTI_RECV", "Its end is reported, even where receives are not.")
+@page("FLAGS: FI_MULTI_RECV", "The end is reported, even where receives are not.")
 def the_end_of_a_multi_receive_is_reported_on_a_selective_queue(pair: Pair) -> None:
     """Report only the message that fills the buffer, of three; a later message goes elsewhere, silently."""
     near, buffer = pair.talker(bind=SELECTIVE), aligned(2 * 64 + 4)
@@ -116,7 +116,7 @@ def the_end_of_a_multi_receive_is_reported_on_a_selective_queue(pair: Pair) -> N
     expect_equal("buffer", received, [b"one.", b"two.", b"more"])
 
 
-@page("FLAGS: FI_INJECT_COMPLETE", "It completes when the source may be reused.")
+@page("FLAGS: FI_INJECT_COMPLETE", "The operation completes when the source may be reused.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
     """Overwrite the source on completion, before a receive is posted."""
     source = bytearray(pattern(200))
@@ -151,7 +151,7 @@ def receives_may_ask_for_less(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), b"visible.")
 
 
-@page("FLAGS: FI_DELIVERY_COMPLETE", "It completes when the destination has processed the message.")
+@page("FLAGS: FI_DELIVERY_COMPLETE", "The send completes when the destination has processed the message.")
 def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
     """In the buffer of a receive that was ready, without its entry having been read; short and long."""
     near = pair.talker()
@@ -168,7 +168,7 @@ def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
 
 @page(
     "FLAGS: FI_FENCE",
-    "It is deferred until all operations before it, to the same peer, have completed.",
+    "The operation waits until all earlier ones to the same peer have completed.",
     needs={"fence"},
 )
 def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
@@ -215,11 +215,11 @@ def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
 
 page.leave(
     "FLAGS: FI_REMOTE_CQ_DATA",
-    "It says that data of the message is to be sent.",
+    "The flag requests that the message's data is sent.",
     "`fi_msg.sendmsg_sends_what_its_message_says`",
 )
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

@@ -43,7 +43,7 @@ def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
     expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, size, 0))
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """By a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
@@ -51,7 +51,7 @@ def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
         cut_short(pair, near, size, expected=True)
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """By a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
@@ -59,7 +59,7 @@ def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
         cut_short(pair, near, size, expected=False)
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """Truncate a long message, expected and unexpected; bytes behind the buffer stay."""
     near = pair.talker()
@@ -240,7 +240,7 @@ def receives_beyond_what_is_kept_are_met_in_their_turn(pair: Pair) -> None:
         expect_equal("op_context", near.finish().op_context, number)
 
 
-@page("ERRORS: FI_EAGAIN", "What finds no room is refused, and may be tried again when there is room.")
+@page("ERRORS: FI_EAGAIN", "Operations without free space are refused, and may be retried later.")
 def sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
     """Every one that was accepted arrives, none that was refused."""
     near = pair.talker(tx_size=16)

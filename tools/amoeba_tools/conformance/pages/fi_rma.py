@@ -215,7 +215,7 @@ def writedata_tells_the_target(pair: Pair) -> None:
     pair.near.endpoint.writedata(pattern(16), data, *memory.at(), context="told")
     (entry,) = pair.target.hear(1, pair.patience)
     expect_equal("data", entry.data, data)
-    expect_equal("memory when it was told", memory.load(), pattern(16))
+    expect_equal("memory at the target's completion", memory.load(), pattern(16))
     expect_equal("op_context", pair.near.finish().op_context, "told")
 
 
@@ -334,7 +334,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     expect_equal("data", [entry.data for entry in pair.target.hear(2, pair.patience)], [66, 77])
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
     """Post two writes with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), pair.memory(16)
@@ -458,17 +458,17 @@ def entries_say_whether_it_was_a_read_or_a_write(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "ARGUMENTS: addr",
-    "It is a virtual address, or an offset into the region.",
+    "The address is virtual, or an offset into the region.",
     "`fi_mr.regions_are_addressed_by_virtual_address`, `fi_mr.regions_are_addressed_by_offset_without_virt_addr`",
 )
-page.leave("ARGUMENTS: key", "It protects the remote memory.", "`fi_mr.a_wrong_key_is_refused`")
+page.leave("ARGUMENTS: key", "The key protects the remote memory.", "`fi_mr.a_wrong_key_is_refused`")
 page.leave(
     "DESCRIPTION, fi_write (1.11)",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
 page.leave(

@@ -42,7 +42,7 @@ def writemsg_with_inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
     expect_equal("memory", memory.load(), pattern(13) + pattern(27, 5))
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
     """One byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
@@ -53,7 +53,7 @@ def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(most + 1))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
     """Set the flag on the second of three messages only."""
     near, memory = pair.selective(), pair.memory(8)
@@ -205,8 +205,8 @@ def commit_complete_means_that_it_is_there(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

@@ -78,7 +78,7 @@ def the_receive_posted_first_takes_the_message(pair: Pair) -> None:
     expect_equal("receives", contexts(near, 4), ["low", "exact", "any", "exact too"])
 
 
-@page("fi_endpoint(3): FI_ORDER_SAS", "Of the messages that wait, a receive takes the first that matches.")
+@page("fi_endpoint(3): FI_ORDER_SAS", "A receive takes the first waiting message that matches.")
 def the_message_sent_first_is_received(pair: Pair) -> None:
     """Others wait on, and are there for later receives."""
     near = pair.talker()
@@ -183,7 +183,7 @@ def tagged_vectors_are_gathered_and_scattered(pair: Pair) -> None:
     expect_equal("buffers", bytes(whole), pattern(50))
 
 
-@page("fi_tsendmsg", "It takes a struct fi_msg_tagged; data in it is optional.")
+@page("fi_tsendmsg", "The call takes a struct fi_msg_tagged, whose data is optional.")
 def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
     """Buffers, tag, context; its data only with FI_REMOTE_CQ_DATA."""
     message = TaggedMsg(scattered(pattern(20), 7), pair.peer, TAG, context="msg", data=99)
@@ -196,7 +196,7 @@ def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
         expect_equal("memory", receive.load(), pattern(20))
 
 
-@page("fi_trecvmsg", "It takes a struct fi_msg_tagged, with tag and mask.")
+@page("fi_trecvmsg", "The call takes a struct fi_msg_tagged, with tag and mask.")
 def trecvmsg_receives_what_its_message_says(pair: Pair) -> None:
     """Buffers, tag, mask and context."""
     near, whole = pair.talker(), bytearray(20)
@@ -220,7 +220,7 @@ def tinject_has_taken_the_data_and_is_not_reported(pair: Pair) -> None:
     pair.near.nothing_more()
 
 
-@page("fi_tsenddata", "It sends remote CQ data along, which is in the entry of the peer's receive.")
+@page("fi_tsenddata", "The call also sends remote CQ data, which is in the entry of the peer's receive.")
 def tsenddata_brings_data_and_tag(pair: Pair) -> None:
     """All 64 bits of both."""
     receive = pair.receive(8, ALL)
@@ -230,7 +230,7 @@ def tsenddata_brings_data_and_tag(pair: Pair) -> None:
     expect_equal("flags, data, tag", (heard.flags, heard.data, heard.tag), (RECEIVED | DATA, ALL - 1, ALL))
 
 
-@page("fi_tinjectdata", "It is fi_tinject with remote CQ data.")
+@page("fi_tinjectdata", "The call is fi_tinject with remote CQ data.")
 def tinjectdata_brings_data_and_is_not_reported(pair: Pair) -> None:
     """Overwrite the source at once."""
     receive, source = pair.receive(24, TAG), bytearray(pattern(24))
@@ -261,7 +261,7 @@ def tagged_messages_that_do_not_fit_are_cut(pair: Pair) -> None:
         expect_equal("the sender's err", [each.err for each in pair.target.hear(1, pair.patience)], [0])
 
 
-@page("FLAGS: FI_MATCH_COMPLETE", "It completes when the message was matched, or discarded by the target.")
+@page("FLAGS: FI_MATCH_COMPLETE", "The send completes when the target has matched or discarded the message.")
 def a_tagged_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
     """Post a receive for another tag, which does not complete the send."""
     near = pair.talker()
@@ -291,7 +291,7 @@ def a_tagged_multi_receive_takes_only_its_tag(pair: Pair) -> None:
     expect_equal("buffer", (bytes(buffer[:4]), bytes(buffer[64:])), (b"half", b"full"))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def tagged_receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """Post two receives, the first of which is silent; both get their message."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)

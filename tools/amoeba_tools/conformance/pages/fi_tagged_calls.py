@@ -143,7 +143,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
     expect_equal("messages", b"".join(receive.load() for receive in receives), b"123")
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def tagged_sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """Request the second of three entries."""
     near, receives = pair.talker(bind=SELECTIVE), [pair.receive(1, TAG) for _ in range(3)]
@@ -195,7 +195,7 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(most))
 
 
-@page("FLAGS: FI_INJECT_COMPLETE", "It completes when the source may be reused.")
+@page("FLAGS: FI_INJECT_COMPLETE", "The operation completes when the source may be reused.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
     """Overwrite the source on completion, before a receive is posted."""
     source = bytearray(pattern(200))
@@ -220,7 +220,11 @@ def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(200))
 
 
-@page("FLAGS: FI_FENCE", "It and what follows it wait for all before it, to the same peer.", needs={"fence", "rma"})
+@page(
+    "FLAGS: FI_FENCE",
+    "The operation and later ones wait for all earlier ones to the same peer.",
+    needs={"fence", "rma"},
+)
 def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
     """When the message behind the fenced one is received, what was written before that is there."""
     memory, receives = pair.memory(LONG), [pair.receive(1, tag) for tag in (ALL, TAG)]
@@ -233,7 +237,7 @@ def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
     pair.near.finish_all(3)
 
 
-@page("ERRORS: FI_EAGAIN", "As fi_msg(3) says: what finds no room is refused, and may be tried again.")
+@page("ERRORS: FI_EAGAIN", "As in fi_msg(3): operations without free space are refused, and may be retried.")
 def tagged_sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
     """Send until a send is refused: every accepted message arrives, no refused one does, and a retry succeeds."""
     near = pair.talker(tx_size=16)
@@ -252,7 +256,7 @@ def tagged_sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "ARGUMENTS",
     "len, desc, and a context that is not reported are as in fi_msg(3).",
@@ -262,7 +266,7 @@ page.leave(
 page.leave(
     "DESCRIPTION, fi_tsend",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "fi_tsend",
@@ -272,13 +276,15 @@ page.leave(
 page.leave(
     "fi_trecv",
     "The order in which receives complete depends on endpoint type and protocol.",
-    "It asks for none: a long message may complete after a short one that came later.",
+    "The page requires no order: a long message may complete after a later short one.",
 )
 page.leave(
     "FLAGS: FI_REMOTE_CQ_DATA",
-    "It says that data of the message is to be sent.",
+    "The flag requests that the message's data is sent.",
     "`fi_tagged.tsendmsg_sends_what_its_message_says`",
 )
-page.leave("FLAGS: FI_MORE, FI_INJECT", "They may improve performance, or need a copy.", "They need not.")
+page.leave(
+    "FLAGS: FI_MORE, FI_INJECT", "The flags may improve performance, or need a copy.", "The page requires nothing."
+)
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
-page.leave("ERRORS: FI_EOTHER", "An unspecified error occurred.", "There is none: every error is specified.")
+page.leave("ERRORS: FI_EOTHER", "An unspecified error occurred.", "No error is unspecified.")

@@ -41,7 +41,7 @@ def offer(pair: Pair, near: Talker, message: bytes, data: int | None = None) -> 
         near.finish()
 
 
-@page("FLAGS: FI_PEEK", "If there is such a message, its length, flags, data and tag are told.")
+@page("FLAGS: FI_PEEK", "The entry of a found message has its length, flags, data and tag.")
 def peek_reports_the_message_and_leaves_it(pair: Pair) -> None:
     """Twice; then it is received. Short and long."""
     near = pair.talker()
@@ -70,7 +70,7 @@ def peek_without_a_match_fails(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("FLAGS: FI_PEEK", "It does not remain queued when it has completed.")
+@page("FLAGS: FI_PEEK", "The search does not remain queued after its completion.")
 def a_peek_that_found_nothing_takes_nothing_later(pair: Pair) -> None:
     """Post a receive after the search; the message goes to the receive."""
     near = pair.talker()
@@ -192,7 +192,7 @@ def a_claimed_message_can_be_dropped(pair: Pair) -> None:
     found_nothing(near)
 
 
-@page("FLAGS: FI_DISCARD", "It is used in conjunction with either FI_PEEK or FI_CLAIM.")
+@page("FLAGS: FI_DISCARD", "The flag is used with either FI_PEEK or FI_CLAIM.")
 def other_combinations_are_refused(pair: Pair) -> None:
     """FI_DISCARD alone, and all three; the message is still there."""
     near = pair.talker()
@@ -204,7 +204,7 @@ def other_combinations_are_refused(pair: Pair) -> None:
     expect_equal("receives", contexts(near, 1), ["receive"])
 
 
-@page("FLAGS: FI_PEEK", "If there is such a message, its source is told.", needs={"source"})
+@page("FLAGS: FI_PEEK", "The entry of a found message has its source.", needs={"source"})
 def a_peek_tells_who_has_sent(pair: Pair) -> None:
     """Search for a message of the target, and for one of a sender outside the address vector."""
     near = pair.talker()
@@ -263,7 +263,7 @@ def buffers_of_a_discard_are_ignored(pair: Pair) -> None:
     found_nothing(near)
 
 
-@page("FLAGS: FI_MATCH_COMPLETE", "It completes when the message was matched, or discarded by the target.")
+@page("FLAGS: FI_MATCH_COMPLETE", "The send completes when the target has matched or discarded the message.")
 def a_discarded_message_completes_its_send(pair: Pair) -> None:
     """Send to another endpoint of this side, which finds and discards the message."""
     near, far = pair.talker(), pair.talker()
@@ -284,13 +284,13 @@ def a_discarded_message_completes_its_send(pair: Pair) -> None:
 
 page.leave(
     "FLAGS: FI_PEEK",
-    "It is useful where the provider buffers messages; it operates asynchronously.",
-    "It explains. Every search is reported by the queue, never by the call.",
+    "The search is useful where the provider buffers messages, and is asynchronous.",
+    "The sentence explains. The queue reports every search, never the call.",
 )
 page.leave(
     "FLAGS: FI_PEEK",
     "FI_CQ_FORMAT_CONTEXT and FI_CQ_FORMAT_MSG cannot be used where data is wanted.",
-    "A promise of the application's: their entries have no buf that could tell of data.",
+    "A duty of the application: the entries have no buf that could show the data.",
 )
 page.leave(
     "FLAGS: FI_CLAIM",

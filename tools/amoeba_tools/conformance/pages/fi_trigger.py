@@ -98,7 +98,7 @@ def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
 
 @page(
     "FI_TRIGGER_THRESHOLD",
-    "They begin in the order of thresholds, and equal ones as submitted, however large the step.",
+    "Operations begin by threshold, equal ones as submitted, however large the step.",
 )
 def lower_thresholds_come_first(pair: Pair) -> None:
     """Equal ones in the order in which they were posted."""
@@ -324,7 +324,7 @@ def counters_can_be_changed_by_work(pair: Pair) -> None:
     becomes("third counter", third.read, 5, pair.patience)
 
 
-@page("DEFERRED WORK QUEUES", "Its endpoint reports and counts work only if it has FI_COMPLETION.")
+@page("DEFERRED WORK QUEUES", "The endpoint reports and counts work only with FI_COMPLETION.")
 def work_is_reported_where_asked_for(pair: Pair) -> None:
     """Queue two pieces of work, the first of which is silent; the endpoint's counter counts only the second."""
     writes, counter, finished = (counter_of(pair) for _ in range(3))
@@ -352,7 +352,7 @@ def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
     expect_equal("op_context", pair.near.failure().op_context, "work")
 
 
-@page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "It cancels a request.")
+@page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "The command cancels a request.")
 def cancelled_work_is_not_done(pair: Pair) -> None:
     """One piece of two, which then can be queued again; what has begun cannot be cancelled."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
@@ -374,7 +374,7 @@ def cancelled_work_is_not_done(pair: Pair) -> None:
     expect_equal("memory afterwards", memory.load(), b"!!")
 
 
-@page("DEFERRED WORK QUEUES: FI_FLUSH_WORK", "It cancels all requests, or those that wait for one counter.")
+@page("DEFERRED WORK QUEUES: FI_FLUSH_WORK", "The command cancels all requests, or those that wait for one counter.")
 def flushed_work_is_not_done(pair: Pair) -> None:
     """Flush the work of one counter, then all; a triggered operation is not work, and is still done."""
     counter, other, finished, memory = counter_of(pair), counter_of(pair), counter_of(pair), pair.memory(3)
@@ -424,7 +424,7 @@ def wrong_work_is_refused(pair: Pair) -> None:
     expect_equal("memory and counter", (memory.load(), finished.read()), (bytes(8), 0))
 
 
-@page("DEFERRED WORK QUEUES", "They serve to build collective operations: work may wait for work.")
+@page("DEFERRED WORK QUEUES", "Work queues serve to build collective operations: work may wait for work.")
 def a_chain_of_work_runs_by_itself(pair: Pair) -> None:
     """Read a word and write it on, four times, with a wait for the last counter only."""
     memory, word = pair.memory(pattern(8) + bytes(32)), bytearray(8)
@@ -517,6 +517,6 @@ page.leave(
 )
 page.leave(
     "DEFERRED WORK QUEUES",
-    "What is not supported fails with FI_ENOSYS.",
-    "What that is, [libfabric.md](libfabric.md) says.",
+    "Unsupported operations fail with FI_ENOSYS.",
+    "[libfabric.md](libfabric.md) lists them.",
 )
