@@ -82,7 +82,7 @@ class _Pair:
             device.trace_events()
 
     def cycles(self, nic: int, stage: Stage, count: int) -> list[int]:
-        """When what has happened since :meth:`trace` did: ``count`` times, in order."""
+        """Return the ``count`` cycles of a stage since :meth:`trace`, in order."""
         cycles = [event.cycle for event in self._devices[nic].trace_events() if event.stage is stage]
         assert len(cycles) == count, f"{stage.name} {len(cycles)} times, expected {count}"
         return cycles

@@ -48,7 +48,7 @@ def misses(present: Rates, earlier: Rates | None) -> list[str]:
 
 
 def speed_grid(present: Rates, earlier: Rates | None, commit: str = history.BASELINE) -> Grid:
-    """Both states side by side."""
+    """Return a table of both states side by side."""
 
     def ratio(name: str, part: str) -> float | str:
         return "no history" if earlier is None else present[name][part] / earlier[name][part]

@@ -42,7 +42,7 @@ def measure() -> Figures:
 
 
 def grid(found: Figures) -> Grid:
-    """With how often as long ours takes as each of the others."""
+    """Return a table with the ratios of Amoeba's times to those of each other provider."""
     ours = found.get("amoeba", {})
     rows = [
         (provider, size, round(half, 1), round(cpu, 1), round(ours[size][0] / half, 1) if size in ours else "")
@@ -54,7 +54,7 @@ def grid(found: Figures) -> Grid:
 
 
 def environment_of(provider: str) -> Mapping[str, str] | None:
-    """With which a program finds it; None if it cannot be built."""
+    """Return the variables by which a program finds the provider; None if the build fails."""
     if provider != "amoeba":
         return {}
     try:

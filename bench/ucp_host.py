@@ -219,7 +219,7 @@ def misses(ours: Times, libfabrics: Times) -> list[str]:
 
 
 def host_grid(ours: Times, libfabrics: Times) -> Grid:
-    """Both side by side."""
+    """Return a table of both APIs side by side."""
     limit = f"at most {HOST_LIMIT}"
     rows = [
         (name, round(spent, 2), round(libfabrics[name], 2), round(spent / libfabrics[name], 2), limit)

@@ -59,7 +59,7 @@ class _Pair:
         self.device.trace_events()
 
     def cycles(self, stage: Stage) -> list[int]:
-        """When what has happened since :meth:`trace` did."""
+        """Return the cycles of a stage since :meth:`trace`."""
         return [event.cycle for event in self.device.trace_events() if event.stage is stage]
 
 

@@ -120,7 +120,7 @@ class Side:
                 self.finish(request)
 
     def work(self, ep: Any, *, server: bool) -> None:
-        """All messages, and one of a byte back: the client closes when the server has everything."""
+        """Exchange all messages, and one byte back: the client closes when the server has everything."""
         for index in range(self.options.i):
             message = Message(self.options)
             if server:

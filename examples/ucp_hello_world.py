@@ -129,7 +129,7 @@ class HelloWorld:
             return error.status
 
     def close(self, ep: Any) -> None:
-        """By force where there is error handling."""
+        """Close the endpoint, by force with error handling."""
         mode = ucp.UCP_EP_CLOSE_MODE_FORCE if self.options.e else ucp.UCP_EP_CLOSE_MODE_FLUSH
         self.wait(ucp.ucp_ep_close_nb(ep, mode))
 

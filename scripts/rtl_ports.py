@@ -30,7 +30,7 @@ def _ports(width: int) -> dict[str, tuple[str, int]]:
 
 
 def tables() -> str:
-    """All ports, by interface, with their bits for each width of the datapath."""
+    """Return tables of all ports, by interface, with their bits for each width of the datapath."""
     by_width = [_ports(width) for width in WIDTHS]
     lines: list[str] = []
     last = ""

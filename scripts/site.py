@@ -127,7 +127,7 @@ def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
 
 
 def place_of(file: Path) -> Path | None:
-    """Where the site has a page or picture, relative to its root."""
+    """Return the place of a page or picture in the site, relative to its root."""
     outside = PAGES_OUTSIDE.get(str(file.relative_to(ROOT))) if file.is_relative_to(ROOT) else None
     if outside:
         return Path(outside)

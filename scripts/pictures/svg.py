@@ -42,7 +42,7 @@ class Drawing:
         )
 
     def text(self, x: float, y: float, words: str, kind: str = "", *, at: str = "start") -> None:
-        """Words on a line that begins, has its middle or ends (``at``: start, middle, end) at a place."""
+        """Draw text that starts, is centred or ends (``at``: start, middle, end) at a place."""
         style = f' class="{kind}"' if kind else ""
         anchor = f' text-anchor="{at}"' if at != "start" else ""
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}{anchor}>{escape(words)}</text>')

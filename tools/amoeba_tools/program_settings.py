@@ -46,6 +46,6 @@ def unless_set(settings: Mapping[str, str], environment: Mapping[str, str]) -> d
 
 
 def _names(name: str) -> list[str]:
-    """All names of a variable."""
+    """Return all names of a variable."""
     tail = name.removeprefix(_MPICH)
     return [name] if tail == name else [name, *(beginning + tail for beginning in _OTHER_NAMES)]

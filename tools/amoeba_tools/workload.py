@@ -226,7 +226,7 @@ class Rank:
         return [peer.messages for peer in self._peers]
 
     def misses(self, sent: Sequence[Sequence[Sequence[int]]]) -> bool:
-        """Whether messages are still to come, of all that the ranks :meth:`sent`."""
+        """Return whether messages are missing, of all that the ranks :meth:`sent`."""
         return self._received != [counts[self.rank] for counts in sent]
 
     def post(self, most: int) -> None:
@@ -283,7 +283,7 @@ class Rank:
         }
 
     def hang(self, patience: float) -> None:
-        """Nothing has completed for ``patience`` seconds."""
+        """Report a hang: no operation has completed for ``patience`` seconds."""
         if self.under_way:
             self._complain(f"no completion for {patience:g} s, with {self.under_way} operations outstanding")
 
@@ -353,7 +353,7 @@ class Rank:
         self._post_message(peer, target, posted, self._random.randrange(1, LANES), self._random.choice((64, 1024)))
 
     def _long_send(self, peer: Peer, target: int, posted: _Posted) -> None:
-        """In any lane, among short ones."""
+        """Send a long message in any lane, among short ones."""
         least = self._endpoint.domain.nic.parameters.payload + 1
         self._post_message(peer, target, posted, self._random.randrange(LANES), self._layout.longest, least)
 
@@ -425,7 +425,7 @@ class Rank:
         )  # fmt: skip
 
     def _xor(self, peer: Peer, target: int, posted: _Posted) -> None:
-        """Words of the table in several places."""
+        """XOR words of the table in several places."""
         places = self._random.sample(range(XORED), self._random.randint(1, _MOST_SEGMENTS))
         values = [self._random.getrandbits(64) for _ in places]
         for place, value in zip(places, values, strict=True):
@@ -551,7 +551,7 @@ class Rank:
         return peer.address + self._layout.slab_of(self.rank) + offset
 
     def _results(self, posted: _Posted, length: int, part: int = _RESULTS) -> Bytes:
-        """Local memory of an operation."""
+        """Return the local memory of an operation."""
         begin = (_PARTS * posted.slot + part) * self._slot_size
         return self._local[begin : begin + length]
 

@@ -68,7 +68,7 @@ class Parties:
         return found
 
     def connect(self) -> tuple[Connected, Connected]:
-        """Both ends of a new connection: who asked for it, and who was asked."""
+        """Connect two endpoints, and return both ends: the requester, and the acceptor."""
         calling = self.endpoint()
         calling.endpoint.connect(self.passive.getname())
         answering = self.endpoint(self.event(EqEvent.FI_CONNREQ).info or CONNECTED)

@@ -325,7 +325,7 @@ class Pair:
         return self.keep(self.domain.mr_reg(buffer, access))
 
     def other_domain(self, mr_mode: MrMode) -> Domain:
-        """Another domain on the initiator's NIC."""
+        """Open another domain on the initiator's NIC."""
         return self.keep(self.fabric.domain(self.nic, mr_mode=mr_mode))
 
     def open(
@@ -341,10 +341,7 @@ class Pair:
         peers: AddressVector | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
     ) -> Initiator:
-        """Another endpoint of the initiator's domain, which has the same peers, with a queue of its own.
-
-        ``bind`` is added to FI_TRANSMIT where it is bound to the queue; ``counters`` are by what they count.
-        """
+        """Open another endpoint of the initiator's domain, with the same peers and its own queue."""
         if queue is None:
             queue = self.keep(self.domain.cq_open(cq_format, wait_obj))
         endpoint = self.keep(self.domain.endpoint(tx_size=tx_size, op_flags=op_flags, caps=caps))
@@ -443,9 +440,9 @@ def open_pair(
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
     switch: Switch | None = None,
 ) -> Iterator[Pair]:
-    """Two simulated NICs, initiator and target, with arguments as :func:`amoeba.open_cluster` has them.
+    """Open two simulated NICs, initiator and target, with the arguments of :func:`amoeba.open_cluster`.
 
-    Raises what that raises, and FI_EINVAL for other than two kinds.
+    Raises the errors of that function, and FI_EINVAL unless there are two kinds.
     """
     if len(kinds) != 2:
         raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds}")

@@ -9,7 +9,7 @@ __all__ = ["catalogue", "manual_page", "results"]
 
 
 def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> str:
-    """Every sentence that is checked, by manual page, with the ids of the checks; and why others are not."""
+    """List every checked sentence by manual page, with the ids of its checks, and the reasons of unchecked ones."""
     return _text(_catalogue(checks, unchecked))
 
 

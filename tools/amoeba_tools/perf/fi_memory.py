@@ -65,7 +65,7 @@ class Operations:
         return peer.fi_addr, peer.address + self.offset(number), peer.key
 
     def offset(self, number: int) -> int:
-        """Where it is in the server's memory."""
+        """Return the slot's offset in the server's memory."""
         return number // self.plan.peers % self.side.places * self.plan.size
 
     def post(self, number: int, place: int) -> Steps:
@@ -79,7 +79,7 @@ class Operations:
         """Note what is wrong in a server's memory, at the end."""
 
     def run(self, meter: Meter) -> Steps:
-        """All operations of the client."""
+        """Run all operations of the client."""
         plan = self.plan
         for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
             if meant:

@@ -132,7 +132,7 @@ class PerfPlan:
         return self.warmup + self.iterations
 
     def told(self) -> dict[str, Any]:
-        """For :meth:`from_told` of another process."""
+        """Return the plan in the form that :meth:`from_told` of another process takes."""
         return dataclasses.asdict(self)
 
     @classmethod

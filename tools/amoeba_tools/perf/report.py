@@ -91,5 +91,5 @@ def csv_row(result: PerfResult, *, peers: bool = False) -> str:
 
 
 def facts(plan: PerfPlan, devices: tuple[str, ...], result: PerfResult) -> dict[str, Any]:
-    """All of it, as JSON can carry it. Times in microseconds, bandwidth in 2**20 bytes per second."""
+    """Return all results, as JSON can carry them. Times are microseconds, bandwidth is 2**20 bytes per second."""
     return {"plan": plan.told(), "devices": list(devices), **dataclasses.asdict(result), "window": plan.window}

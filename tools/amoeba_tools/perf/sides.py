@@ -70,4 +70,4 @@ class Bench(Protocol):
         """Open the side of server ``index``, on one of the last NICs, which are the plan's peers."""
 
     def close(self) -> None:
-        """Nothing is measured any more."""
+        """Release the NICs after all measurements."""

@@ -83,7 +83,7 @@ class Operations:
         """Note what is wrong in a server's memory, at the end."""
 
     def run(self, meter: Meter) -> Steps:
-        """All operations of the client."""
+        """Run all operations of the client."""
         lanes, limit, plan = [peer.ep.memory for peer in self.side.peers], self.limit, self.plan
         for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
             if meant:

@@ -53,12 +53,12 @@ def _do(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str]:
 
 
 def _release() -> str:
-    """On a worker: which Amoeba it has."""
+    """Return the Amoeba release of the worker that calls the function."""
     return RELEASE
 
 
 class Cluster:
-    """The workers of the scheduler at an address. Raises as :func:`amoeba_tools.spread.open_engine` says."""
+    """The workers of the scheduler at an address. Raises the errors of :func:`amoeba_tools.spread.open_engine`."""
 
     def __init__(self, address: str, *, patience: float = _PATIENCE) -> None:
         try:

@@ -96,7 +96,7 @@ class Operation:
 
 
 def operations_of(recording: Recording) -> list[Operation]:
-    """Every operation that the recording has anything of, by the cycle in which it begins."""
+    """Return every operation with a recorded event, by the cycle of its begin."""
     found = _Operations(recording)
     found.read_frames()
     found.place_events()
@@ -302,7 +302,7 @@ class _AtTarget:
 
 
 def _is_written(held: _Held, address: int, line: int) -> bool:
-    """Whether a line that is written is the first one at its address to have this packet's changes."""
+    """Return whether a written line is the first at its address with this packet's changes."""
     header = held.packet.header
     # of several lines, the first may be written before the last has been reached
     done = held.executed or header.request_length > line
@@ -313,7 +313,7 @@ def _is_written(held: _Held, address: int, line: int) -> bool:
 
 
 def _touches(header: FrameHeader, address: int, line: int) -> bool:
-    """Whether a request concerns the line at an address, of which the low 32 bits are known."""
+    """Return whether a request touches the line at an address, of which the low 32 bits are known."""
     first = header.buffer_offset // line
     last = (header.buffer_offset + max(header.request_length, 1) - 1) // line
     return (address // line - first) % ((1 << 32) // line) <= last - first
