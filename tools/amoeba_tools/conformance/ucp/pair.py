@@ -109,14 +109,14 @@ class Pair:
         self._opened.callback(close)
 
     def entity(self, side: int = 0, features: int = ALL_FEATURES, **params: Any) -> Entity:
-        """Another context and worker, on the NIC of ``near`` (0) or of ``far`` (1)."""
+        """Open another context and worker, on the NIC of ``near`` (0) or of ``far`` (1)."""
         entity = Entity(self.adapters[side], features, **params)
         self._live.append(entity)
         self.keep(entity.close)
         return entity
 
     def couple(self, features: int = ALL_FEATURES, **params: Any) -> tuple[Entity, Entity]:
-        """Two more entities, one on each NIC, connected both ways; ``params`` are those of their endpoints."""
+        """Open two more entities, one on each NIC, connected both ways; ``params`` are those of their endpoints."""
         near, far = self.entity(0, features), self.entity(1, features)
         near.connect(far, **params)
         far.connect(near, **params)
@@ -196,9 +196,9 @@ def open_pair(
     rtl_options: Mapping[str, Any] | None = None,
     switch: Switch | None = None,
 ) -> Iterator[Pair]:
-    """Two simulated NICs with a worker each; arguments as :func:`amoeba.ucp.open_adapters` has them.
+    """Open two simulated NICs with a worker each, with the arguments of :func:`amoeba.ucp.open_adapters`.
 
-    Raises what that raises, and ValueError for other than two kinds.
+    Raises the errors of that function, and ValueError unless there are two kinds.
     """
     if len(kinds) != 2:
         raise ValueError(f"a pair is two NICs, got {kinds}")

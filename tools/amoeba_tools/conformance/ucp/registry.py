@@ -51,5 +51,5 @@ def across(
 
 
 def functions() -> tuple[Function, ...]:
-    """All functions that are registered so far."""
+    """Return all functions that are registered so far."""
     return tuple(_functions.values())

@@ -38,13 +38,13 @@ def _pages() -> Iterable[Page]:
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All checks, function by function: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    """Return all checks, function by function, as for ``pytest.mark.parametrize("check", checks(), ids=str)``."""
     return tuple(check for page in _pages() for check in page.checks)
 
 
 @cache
 def unchecked() -> tuple[Unchecked, ...]:
-    """All sentences without a check, function by function."""
+    """Return all sentences without a check, function by function."""
     return tuple(sentence for page in _pages() for sentence in page.unchecked)
 
 

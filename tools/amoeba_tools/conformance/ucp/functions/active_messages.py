@@ -161,7 +161,7 @@ def the_handler_is_called_for_every_message(pair: Pair, call: Call) -> None:
     ),
 )
 def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
-    """Two handlers, with the lowest and the highest number; a message for neither reaches none."""
+    """Set two handlers, with the lowest and the highest number; a message for neither reaches none."""
     sender, old = call
     low, high = Heard(pair, number=0, old=old), Heard(pair, number=0xFFFF, old=old)
     for number in (0xFFFF, 5, 0):
@@ -204,7 +204,7 @@ def none_removes_an_old_handler(pair: Pair) -> None:
 
 @set_recv_handler.says(3059, "Active Message callback. NULL to clear.")
 def none_removes_a_handler(pair: Pair) -> None:
-    """With the mask's bit and no function."""
+    """Pass the mask's bit without a function."""
     gone, other = Heard(pair), Heard(pair, number=ID + 1)
     mask = ucp.UCP_AM_HANDLER_PARAM_FIELD_ID | ucp.UCP_AM_HANDLER_PARAM_FIELD_CB
     ucp.ucp_worker_set_am_recv_handler(pair.far.worker, ucp.ucp_am_handler_param_t(field_mask=mask, id=ID))
@@ -303,7 +303,7 @@ def the_message_goes_to_that_worker_alone(pair: Pair, call: Call) -> None:
     (send_nbx, 3158, "Number of elements to send.", NEW),
 )
 def elements_and_pieces_are_counted(pair: Pair, call: Call) -> None:
-    """Three elements of four bytes; a list of two pieces."""
+    """Send three elements of four bytes, and a list of two pieces."""
     sender, old = call
     heard = Heard(pair, old=old)
     pieces = [ucp.ucp_dt_iov_t(b"pie", 3), ucp.ucp_dt_iov_t(b"ces", 3)]
@@ -349,7 +349,7 @@ def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
     ),
 )
 def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
-    """With its request and UCS_OK, not inside the call."""
+    """Call back with request and UCS_OK, not inside the call."""
     sender, old = call
     heard, calls = Heard(pair, old=old), Calls()
     request = sender(pair.near.ep, pattern(LONG), LONG, cb=calls)
@@ -390,7 +390,7 @@ def a_message_that_cannot_be_meant_is_not_sent(pair: Pair, call: Call) -> None:
     ),
 )
 def a_reply_endpoint_is_given_if_asked_for(pair: Pair, call: Call) -> None:
-    """With UCP_AM_SEND_FLAG_REPLY the handler gets an endpoint by which the sender is reached; else None."""
+    """Pass UCP_AM_SEND_FLAG_REPLY: the handler gets an endpoint to the sender; without the flag None."""
     sender, old = call
     heard, back = Heard(pair, old=old), Heard(pair, old=old, at=pair.near)
     pair.finish(sender(pair.near.ep, b"1", 1))
@@ -405,7 +405,7 @@ def a_reply_endpoint_is_given_if_asked_for(pair: Pair, call: Call) -> None:
 
 @send_nbx.says(3152, "User defined Active Message header.")
 def the_header_comes_with_the_data(pair: Pair) -> None:
-    """With data of a packet, of several, and of those that are read by the receiver; by itself, too."""
+    """Send data of a packet, of several, and of those that the receiver reads; also a header alone."""
     heard = Heard(pair)
     for size, flags in ((0, 0), (10, 0), (LONG, EAGER), (LONG, RNDV)):
         heard.verdict = OK
@@ -450,7 +450,7 @@ def a_header_may_come_alone(pair: Pair) -> None:
     "The maximum allowed header size can be obtained by querying worker attributes by the ucp_worker_query routine.",
 )
 def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
-    """With and without data; one byte more is INVALID_PARAM."""
+    """Send with and without data; one byte more is INVALID_PARAM."""
     heard = Heard(pair)
     most = ucp.ucp_worker_query(pair.near.worker, ucp.ucp_worker_attr_t()).max_am_header
     assert most is not None
@@ -483,7 +483,7 @@ def a_request_can_be_demanded(pair: Pair) -> None:
 
 @send_nbx.says(3146, "The exact set of flags is defined by ucp_send_am_flags.")
 def a_rendezvous_can_be_demanded_and_forbidden(pair: Pair) -> None:
-    """With RNDV the handler gets a descriptor of a few bytes; with EAGER all data of many."""
+    """Pass RNDV: the handler gets a descriptor of a few bytes; with EAGER all data of many."""
     heard = Heard(pair)
     for flags, size, rndv in ((RNDV, 64, True), (EAGER, LONG, False)):
         request = send(pair.near.ep, pattern(size), flags=int(flags))
@@ -517,7 +517,7 @@ def a_rendezvous_ends_with_its_receiver(pair: Pair) -> None:
     "buffer, size count and param parameters on the worker.",
 )
 def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
-    """After the handler has kept it; of a few bytes, and of many; the sender's request ends."""
+    """Receive a few bytes, and many, after the handler has kept them; the sender's request ends."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     for size in (1, LONG):
         request = send(pair.near.ep, pattern(size), flags=int(RNDV))
@@ -534,7 +534,7 @@ def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
     "It is a persistent data pointer (UCP_AM_RECV_ATTR_FLAG_DATA is set in ucp_am_recv_param_t.recv_attr).",
 )
 def persistent_data_is_received_into_the_buffer(pair: Pair) -> None:
-    """By a list of two pieces; then the data is no descriptor any more."""
+    """Receive into a list of two pieces; then the data is no descriptor any more."""
     heard = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT))
     send(pair.near.ep, b"persistent")
     pair.wait(lambda: heard.came, "the message")
@@ -686,7 +686,7 @@ def kept_data_stays_until_it_is_released(pair: Pair, call: bool) -> None:
 
 @data_release.says(3242, "Pointer to data that was passed into the Active Message callback as the data parameter.")
 def only_kept_data_can_be_released(pair: Pair) -> None:
-    """Not what was not kept, not what is no data, not at another worker."""
+    """Release data that was not kept, a value that is no data, and data at another worker: all fail."""
     heard = Heard(pair, verdict=OK, flags=int(PERSISTENT))
     send(pair.near.ep, b"not kept")
     pair.wait(lambda: heard.came, "the message")
@@ -704,7 +704,7 @@ def only_kept_data_can_be_released(pair: Pair) -> None:
 
 @data_release.says(3241, "Worker which received the Active Message.")
 def a_released_rendezvous_ends_at_its_sender(pair: Pair) -> None:
-    """Without having been received."""
+    """Release the data without a receive."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")

@@ -151,7 +151,7 @@ def fetch_stores_what_was_there(pair: Pair) -> None:
     "In the case of CSWAP the value in result will be swapped into the remote_addr if the condition is true.",
 )
 def fetch_compares_and_swaps(pair: Pair) -> None:
-    """If the number is what ``value`` says; if not it stays. The result is what was there."""
+    """Swap if the number equals ``value``; otherwise the number stays. The result is the old number."""
     for size in SIZES:
         for compare, expected in ((Y, Z), (X, Y)):
             region, result = number(pair, Y, size), bytearray(low(Z, size).to_bytes(size, "little"))
@@ -294,7 +294,7 @@ def op_takes_elements_of_4_and_8_bytes(pair: Pair) -> None:
     "handle is returned to the application in order to track progress of the operation.",
 )
 def op_calls_back_when_it_is_done(pair: Pair) -> None:
-    """With NO_IMM_CMPL without a reply buffer, too; the number has changed then."""
+    """Call back after the number has changed, also with NO_IMM_CMPL and no reply buffer."""
     for reply in (None, bytearray(8)):
         region, calls = number(pair, 5, 8), Calls()
         request = operated(pair, "ADD", 1, 8, region, reply, op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")

@@ -39,7 +39,7 @@ def param(**fields: Any) -> ucp.ucp_request_param_t:
 
 
 def pattern(length: int, first: int = 1) -> bytes:
-    """Bytes that differ from their neighbours, and from those of another ``first``."""
+    """Return bytes that differ from their neighbours, and from those of another ``first``."""
     return bytes((first + 7 * index + index // 251) & 0xFF for index in range(length))
 
 

@@ -63,7 +63,7 @@ def one_key_is_changed(pair: Pair) -> None:
     "The routine prints the configuration information that is stored in configuration descriptor.",
 )
 def title_and_keys_are_printed(pair: Pair) -> None:
-    """As the flags say."""
+    """Print the parts that the flags choose."""
     stream = io.StringIO()
     config = ucp.ucp_config_read(None, None)
     ucp.ucp_config_print(config, stream, "The title", int(ucp.UCS_CONFIG_PRINT_HEADER))

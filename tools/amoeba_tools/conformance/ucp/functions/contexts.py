@@ -22,7 +22,7 @@ print_info = Function("ucp_context_print_info", 2038)
 
 @lib_query.says(1820, "This routine fetches information about the UCP library attributes.")
 def the_librarys_thread_level_is_told(pair: Pair) -> None:
-    """One of C's numbers."""
+    """Expect one of C's numbers."""
     found = ucp.ucp_lib_query(ucp.ucp_lib_attr_t()).max_thread_level
     expect(found in list(ucp.ucs_thread_mode_t), f"expected a ucs_thread_mode_t, got {found!r}")
 

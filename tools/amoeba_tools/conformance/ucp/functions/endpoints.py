@@ -62,7 +62,7 @@ def somebody_has_to_be_named(pair: Pair) -> None:
 
 @create.says(2497, "The created endpoint is associated with one and only one worker.")
 def endpoints_of_two_workers_are_apart(pair: Pair) -> None:
-    """Each reaches its peer; a message to the one is not seen by the other."""
+    """Reach the peer by each endpoint; a message to one worker is invisible to the other."""
     near, far = pair.couple()
     expect_equal("message", exchanged(pair, near.ep, far), b"hello")
     expect_equal("at the other worker", ucp.ucp_tag_probe_nb(pair.far.worker, 0, 0, 0), (None, None))

@@ -160,7 +160,7 @@ def a_request_can_be_demanded(pair: Pair, call: Any) -> None:
 
 @worker_nb.says(4520, "This routine flushes all outstanding AMO and RMA communications on the worker.")
 def a_worker_flushes_all_its_endpoints(pair: Pair) -> None:
-    """Two of them."""
+    """Flush a worker with two endpoints."""
     near, far = pair.couple()
     second = near.connect(far)
     regions = [pair.memory(LONG, ep=ep, owner=far) for ep in (near.ep, second)]

@@ -129,7 +129,7 @@ def a_request_is_freed_once(pair: Pair) -> None:
     "This routine creates request which may be used in functions ucp_tag_send_nbx, ucp_tag_recv_nbx, etc.",
 )
 def an_allocated_request_is_used(pair: Pair) -> None:
-    """By a receive and by a send, one after the other; what is returned is that very request."""
+    """Use the request for a receive and then for a send; both return that very request."""
     memory = ucp.ucp_request_alloc(pair.far.worker)
     request: object = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, 0x77, ALL, param(request=memory))
     expect(request is memory, f"expected {memory!r}, got {request!r}")
@@ -145,7 +145,7 @@ def an_allocated_request_is_used(pair: Pair) -> None:
     "operations for generic datatype manipulation.",
 )
 def the_routines_are_called(pair: Pair) -> None:
-    """With the context; each state is finished once, at both ends."""
+    """Pass the context to the routines; each state is finished once, at both ends."""
     one, other = Generic(pair.keep), Generic(pair.keep)
     buffer = bytearray(LONG)
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x78, param(datatype=one.datatype))
@@ -158,7 +158,7 @@ def the_routines_are_called(pair: Pair) -> None:
 
 @create_generic.says(4458, "Generic datatype function table as defined by ucp_generic_dt_ops_t .")
 def all_routines_have_to_be_there(pair: Pair) -> None:
-    """One that is missing is INVALID_PARAM."""
+    """Leave one routine out: INVALID_PARAM."""
     with expect_status("no functions", INVALID):
         ucp.ucp_dt_create_generic(ucp.ucp_generic_dt_ops_t(), None)
 

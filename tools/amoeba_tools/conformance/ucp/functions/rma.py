@@ -298,7 +298,7 @@ def pieces_are_gathered_and_scattered(pair: Pair, call: bool) -> None:
     (get_nbx, 4160, "otherwise - Operation was scheduled and can be completed at any point in time.", False),
 )
 def completion_at_once_can_be_forbidden_and_demanded(pair: Pair, call: bool) -> None:
-    """With NO_IMM_CMPL a request, of the user's, and user data; with FORCE_IMM_CMPL NO_RESOURCE of many bytes."""
+    """Pass NO_IMM_CMPL with a user's request and user data; FORCE_IMM_CMPL of many bytes is NO_RESOURCE."""
     region, buffer = pair.memory(LONG), bytearray(LONG)
     function: Any = ucp.ucp_put_nbx if call else ucp.ucp_get_nbx
     calls, memory = Calls(), ucp.ucp_request_alloc(pair.near.worker)
@@ -399,7 +399,7 @@ def the_block_is_loaded(pair: Pair, call: Call) -> None:
     ),
 )
 def data_is_there_when_it_is_said(pair: Pair, call: Call) -> None:
-    """In the callback, where there is one, and behind a flush of the worker."""
+    """Check the data in the callback, if any, and behind a flush of the worker."""
     region, buffer, seen = pair.memory(pattern(LONG)), bytearray(LONG), []
     request = call(pair.near.ep, buffer, LONG, region.address, region.rkey, lambda *told: seen.append(bytes(buffer)))
     expect_equal("flush", pair.finish(ucp.ucp_worker_flush_nb(pair.near.worker, 0, None)), OK)
@@ -447,7 +447,7 @@ def what_cannot_be_meant_does_nothing(pair: Pair, call: Call) -> None:
     (get_nbx, 4154, "Remote memory key associated with the remote memory address.", by_get_nbx),
 )
 def memory_beyond_the_keys_is_not_reached(pair: Pair, call: Call) -> None:
-    """One byte behind it, and one before it: INVALID_ADDR, from the operation or the flush; the endpoint goes on."""
+    """Access one byte behind, and one before the memory: INVALID_ADDR; the endpoint still works."""
     region = pair.memory(16)
     for offset in (9, -1):
         status = outcome(pair, call, pair.near.ep, bytearray(b"\xaa" * 8), 8, region.address + offset, region.rkey)

@@ -105,7 +105,7 @@ def bytes_arrive_in_order(pair: Pair, call: Call) -> None:
     (send_nbx, 3308, "Number of elements to send.", by_nbx),
 )
 def elements_pieces_and_packed_data_are_sent(pair: Pair, call: Call) -> None:
-    """Two elements of four bytes; a list of two pieces; an application's datatype."""
+    """Send two elements of four bytes, a list of two pieces, and an application's datatype."""
     pair.finish(call(pair.near.ep, b"elements", 2, ucp.ucp_dt_make_contig(4)))
     pieces = [ucp.ucp_dt_iov_t(b"pie", 3), ucp.ucp_dt_iov_t(b"ces", 3)]
     pair.finish(call(pair.near.ep, pieces, 2, ucp.ucp_dt_make_iov()))
@@ -229,7 +229,7 @@ def a_send_that_cannot_be_meant_sends_nothing(pair: Pair, call: Call) -> None:
 
 @send_nbx.says(3314, "The request handle is returned to the application in order to track progress of the message.")
 def a_request_can_be_demanded(pair: Pair) -> None:
-    """With NO_IMM_CMPL of a few bytes, and of none; the callback gets user data."""
+    """Pass NO_IMM_CMPL with a few bytes, and with none; the callback gets user data."""
     for data in (b"few", b""):
         calls = Calls()
         asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
@@ -376,7 +376,7 @@ def the_callback_is_told_the_length(pair: Pair, call: Call) -> None:
     ),
 )
 def receives_are_met_in_order(pair: Pair, call: Call) -> None:
-    """Three receives of four bytes; the stream goes into one after the other."""
+    """Post three receives of four bytes; the stream fills one after the other."""
     buffers = [bytearray(4) for _ in range(3)]
     requests = [call(pair.far.ep, buffer, 4, flags=int(WAITALL))[0] for buffer in buffers]
     pair.finish(by_nbx(pair.near.ep, pattern(12), 12))
@@ -443,7 +443,7 @@ def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
 
 @recv_data_nb.says(3650, "This routine receives any available data from endpoint ep.")
 def available_data_is_returned(pair: Pair) -> None:
-    """As an array of bytes, in order, until nothing is left."""
+    """Receive arrays of bytes, in order, until no data is left."""
     pair.finish(by_nbx(pair.near.ep, pattern(LONG), LONG))
     got = b""
 
@@ -460,7 +460,7 @@ def available_data_is_returned(pair: Pair) -> None:
 
 @recv_data_nb.says(3661, "NULL - No received data available on the ep.")
 def without_data_there_is_nothing(pair: Pair) -> None:
-    """Before anything has come, and after all was taken."""
+    """Receive before data has come, and after all was taken."""
     expect_equal("before", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
     there(pair, b"data")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
@@ -502,7 +502,7 @@ def data_is_released_once(pair: Pair) -> None:
 
 @data_release.says(4405, "Data pointer to release, which was returned from ucp_stream_recv_data_nb.")
 def only_what_was_returned_can_be_released(pair: Pair) -> None:
-    """Not a part of it, not other memory, not by another endpoint."""
+    """Release a part of the data, other memory, and by another endpoint: all fail."""
     there(pair, b"part")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -554,7 +554,7 @@ def test_tells_whole_elements(pair: Pair) -> None:
 
 @request_test.says(4365, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
 def test_takes_requests_of_streams_alone(pair: Pair) -> None:
-    """One of a send is INVALID_PARAM."""
+    """Test a request of a send: INVALID_PARAM."""
     request = ucp.ucp_stream_send_nbx(pair.near.ep, b"data", 4, param(op_attr_mask=NO_IMMEDIATE))
     with expect_status("a send", INVALID):
         ucp.ucp_stream_recv_request_test(request)  # type: ignore[arg-type]  # it is one
@@ -570,7 +570,7 @@ def test_takes_requests_of_streams_alone(pair: Pair) -> None:
     "This non-blocking routine returns endpoints on a worker which are ready to consume streaming data.",
 )
 def endpoints_with_data_are_told(pair: Pair) -> None:
-    """With their user data; none before anything has come."""
+    """Get the endpoints with their user data, and no endpoint before data has come."""
     near, far = pair.entity(0), pair.entity(1)
     near.connect(far)
     far.connect(near, user_data="mine")
@@ -608,7 +608,7 @@ def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
 
 @worker_poll.says(2211, "Negative value indicates an error according to ucs_status_t.")
 def polling_needs_a_worker_with_streams(pair: Pair) -> None:
-    """Without UCP_FEATURE_STREAM, with a negative number, of what is no worker: INVALID_PARAM."""
+    """Poll without UCP_FEATURE_STREAM, with a negative number, and an invalid worker: INVALID_PARAM."""
     entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
     for what, worker, most in (("feature", entity.worker, 1), ("number", pair.far.worker, -1), ("worker", None, 1)):
         with expect_status(what, INVALID):

@@ -84,7 +84,7 @@ def without_a_match_there_is_nothing(pair: Pair) -> None:
     "indicates what bits of the tag have to be matched.",
 )
 def bits_of_the_mask_have_to_match(pair: Pair) -> None:
-    """One bit differs: it is found without that bit in the mask alone."""
+    """Probe for a tag with one other bit: only a mask without that bit finds the message."""
     arrived(pair, b"x", 0x34, remove=False)
     for bit in (0, 32, 63):
         other = 0x34 ^ 1 << bit
@@ -115,7 +115,7 @@ def a_removed_message_is_for_nobody_else(pair: Pair) -> None:
     "it cannot be used in any other way, and in particular it cannot be passed to ucp_tag_msg_recv_nb().",
 )
 def what_was_not_removed_cannot_be_received_by_its_handle(pair: Pair) -> None:
-    """Both calls refuse it; probes go on finding it, and a receive gets it."""
+    """Receive by the handle: both calls refuse; probes still find the message, and a receive gets it."""
     _, message, _ = arrived(pair, b"stay", 0x36, remove=False)
     for call in (by_nb, by_nbx):
         with expect_status("an indication", INVALID):
@@ -263,7 +263,7 @@ def nb_of_a_message_always_has_a_request(pair: Pair) -> None:
     " order to track progress of the operation.",
 )
 def nbx_of_a_message_has_a_request_if_asked(pair: Pair) -> None:
-    """With NO_IMM_CMPL, and user data; without it a short message is received at once, and recv_info filled."""
+    """Pass NO_IMM_CMPL and user data; without the flag a short message is received at once, with recv_info."""
     _, message, _ = arrived(pair, b"here", 0x3D)
     calls = Calls()
     asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data=7)

@@ -139,7 +139,7 @@ def datatypes_say_where_it_goes(pair: Pair, call: Receive) -> None:
     ),
 )
 def only_bits_of_the_mask_count(pair: Pair, call: Receive) -> None:
-    """One bit that differs, at both ends and between: with its bit in the mask it does not match, without it does."""
+    """Change one bit, at both ends and between: the tags match only if the mask lacks that bit."""
     for bit in (0, 31, 63):
         tag, masked, exact = 0x4000_0700_0000_0010, bytearray(1), bytearray(1)
         strict = call(pair.far.worker, exact, 1, BYTE, tag, ALL)
@@ -378,7 +378,7 @@ def with_no_imm_cmpl_there_is_a_request(pair: Pair) -> None:
 
 @recv_nbx.says(3764, "The routine is a non-blocking and therefore returns immediately.")
 def with_force_imm_cmpl_it_is_now_or_never(pair: Pair) -> None:
-    """Without a message NO_RESOURCE, and nothing stays posted; with one, None."""
+    """Receive without a message: NO_RESOURCE, and no receive stays posted; with a message: None."""
     asked = param(op_attr_mask=FORCE_IMMEDIATE)
     with expect_status("no message", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(3), 3, 0x1B, ALL, asked)
@@ -445,7 +445,7 @@ def test_tells_how_it_has_failed(pair: Pair) -> None:
 
 @request_test.says(4351, "It is filled with the details about the message available at the moment of calling.")
 def test_takes_requests_of_tagged_receives_alone(pair: Pair) -> None:
-    """One of a send has no message to tell of: INVALID_PARAM, as for what is no request."""
+    """Test a request of a send, and an invalid request: INVALID_PARAM."""
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, b"sent", 4, 0x23, param(op_attr_mask=NO_IMMEDIATE))
     with expect_status("a send", INVALID):
         ucp.ucp_tag_recv_request_test(sent)

@@ -156,7 +156,7 @@ def datatypes_say_what_the_buffer_is(pair: Pair, call: Send) -> None:
     (send_sync_nbx, 3543, "Message tag.", by_sync_nbx),
 )
 def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
-    """Two messages, which are received in the other order; bits at both ends of the tag count."""
+    """Receive two messages in the other order; bits at both ends of the tag count."""
     requests = [call(pair, pair.near.ep, bytes([tag & 0xFF]), 1, BYTE, tag) for tag in (1 << 63 | 5, 6)]
     expect_equal("tag 6", received(pair, 1, 6), b"\x06")
     expect_equal("tag of 64 bits", received(pair, 1, 1 << 63 | 5), b"\x05")
@@ -237,7 +237,7 @@ def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> Non
     ),
 )
 def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
-    """With its request and UCS_OK, from progress, not inside the call."""
+    """Call back with request and UCS_OK, from progress, not inside the call."""
     calls = Calls()
     request = call(pair, pair.near.ep, pattern(LONG), LONG, BYTE, 0x56, calls)
     expect(request is not None, f"{LONG} bytes: expected a request, got None")
@@ -394,7 +394,7 @@ def a_synchronous_send_always_has_a_request(pair: Pair, call: Send) -> None:
 
 @send_nbx.says(3500, "Immediate completion signals can be fine-tuned via the ucp_request_param_t.op_attr_mask field")
 def completion_at_once_can_be_forbidden(pair: Pair) -> None:
-    """With NO_IMM_CMPL a few bytes have a request, and the callback runs."""
+    """Pass NO_IMM_CMPL: a few bytes have a request, and the callback runs."""
     calls = Calls()
     asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
     request = ucp.ucp_tag_send_nbx(pair.near.ep, b"later", 5, 0x5D, asked)
@@ -407,7 +407,7 @@ def completion_at_once_can_be_forbidden(pair: Pair) -> None:
 
 @send_nbx.says(3502, "... The values of this field are a bit-wise OR of the ucp_op_attr_t enumeration.")
 def completion_at_once_can_be_demanded(pair: Pair) -> None:
-    """With FORCE_IMM_CMPL a long message is refused, and nothing is sent; a short one goes."""
+    """Pass FORCE_IMM_CMPL: a long message is refused and not sent; a short one is sent."""
     asked = param(op_attr_mask=FORCE_IMMEDIATE)
     with expect_status("a long message", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x5E, asked)

@@ -55,7 +55,7 @@ def the_descriptor_tells_of_a_signal(pair: Pair) -> None:
 
 @get_efd.says(2243, "UCP features have to be triggered with UCP_FEATURE_WAKEUP to select proper transport")
 def the_feature_is_needed(pair: Pair) -> None:
-    """Without it every call of the group is INVALID_PARAM."""
+    """Call every function of the group without the feature: INVALID_PARAM."""
     worker = pair.near.worker
     for call in (ucp.ucp_worker_get_efd, ucp.ucp_worker_arm, ucp.ucp_worker_wait, ucp.ucp_worker_signal):
         with expect_status(call.__name__, INVALID):
@@ -77,7 +77,7 @@ def a_signal_ends_a_wait(pair: Pair) -> None:
 
 @wait.says(2258, "This routine waits (blocking) until an event has happened, as part of the wake-up mechanism.")
 def a_wait_ends_with_a_signal(pair: Pair) -> None:
-    """Twice, each with a signal of its own."""
+    """Wait twice, each time for a new signal."""
     entity = sleeper(pair)
     for _ in range(2):
         armed(pair, entity)

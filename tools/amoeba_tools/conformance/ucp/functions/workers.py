@@ -79,7 +79,7 @@ def a_worker_is_printed(pair: Pair) -> None:
     "This address can be passed to remote instances of the UCP library in order to connect to this worker.",
 )
 def an_address_connects_to_its_worker(pair: Pair) -> None:
-    """As bytes; those of two workers differ."""
+    """Connect by the bytes of an address; addresses of two workers differ."""
     near, far = pair.entity(0), pair.entity(1)
     address, length = ucp.ucp_worker_get_address(far.worker)
     expect_equal("length", length, len(address))
@@ -102,7 +102,7 @@ def an_address_is_released(pair: Pair) -> None:
 
 @address_query.says(2162, "The address can be either of local or remote worker.")
 def an_addresss_worker_is_told(pair: Pair) -> None:
-    """One number per worker, the same each time."""
+    """Expect one number per worker, the same each time."""
     numbers = [
         ucp.ucp_worker_address_query(entity.address, ucp.ucp_worker_address_attr_t()).worker_uid
         for entity in (pair.near, pair.far, pair.near)
