@@ -52,13 +52,13 @@ MODULES = (
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All checks, page by page: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    """Return all checks, page by page, as for ``pytest.mark.parametrize("check", checks(), ids=str)``."""
     return tuple(check for page in _pages() for check in page.checks)
 
 
 @cache
 def unchecked() -> tuple[Unchecked, ...]:
-    """All sentences without a check, page by page."""
+    """Return all sentences without a check, page by page."""
     return tuple(sentence for page in _pages() for sentence in page.unchecked)
 
 

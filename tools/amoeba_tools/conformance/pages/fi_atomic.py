@@ -23,7 +23,7 @@ def words(*values: int) -> np.ndarray:
 
 
 def memory_of(pair: Pair, *values: int) -> RemoteMemory:
-    """Words of the target's memory."""
+    """Return words of the target's memory."""
     return pair.memory(words(*values).tobytes())
 
 
@@ -52,7 +52,7 @@ def settle(pair: Pair, memory: RemoteMemory) -> None:
 
 @page("fi_atomic", "An operation on an array is applied to each of its entries.")
 def arrays_are_updated_entry_by_entry(pair: Pair) -> None:
-    """More entries than a frame holds, each with an operand of its own; the neighbours stay."""
+    """Use more entries than a frame holds, each with an operand of its own; the neighbours stay."""
     memory = memory_of(pair, *range(LONG + 2))
     operands = np.arange(LONG, dtype=np.uint64) * 1000
     pair.near.endpoint.atomic(operands, *memory.at(8), Op.FI_SUM)
@@ -62,7 +62,7 @@ def arrays_are_updated_entry_by_entry(pair: Pair) -> None:
 
 @page("Fetch-Atomic Functions", "The initial value of every entry is returned in the result buffer.")
 def fetching_arrays_returns_every_initial_value(pair: Pair) -> None:
-    """More entries than a frame holds."""
+    """Use more entries than a frame holds."""
     memory = memory_of(pair, *range(LONG))
     result = np.zeros(LONG, np.uint64)
     pair.near.endpoint.fetch_atomic(np.ones(LONG, np.uint64), result, *memory.at(), Op.FI_SUM)
@@ -73,7 +73,7 @@ def fetching_arrays_returns_every_initial_value(pair: Pair) -> None:
 
 @page("Compare-Atomic Functions", "Every entry is compared with an entry of the compare buffer of its own.")
 def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
-    """More entries than a frame holds, every third of which is equal."""
+    """Use more entries than a frame holds, every third of which is equal."""
     memory = memory_of(pair, *range(LONG))
     compare = np.arange(LONG, dtype=np.uint64)
     compare[np.arange(LONG) % 3 > 0] = 10**6
@@ -150,7 +150,7 @@ def compare_atomicv_takes_three_vectors(pair: Pair) -> None:
 
 @page("fi_atomicmsg", "rma_iov lists the pieces of remote memory that are updated, in order.")
 def atomicmsg_updates_remote_segments(pair: Pair) -> None:
-    """Two regions, and a gap in one of them."""
+    """Use two regions, and a gap in one of them."""
     one, two = memory_of(pair, 0, 0, 0), memory_of(pair, 0, 0)
     places = (one.address + 16, 1, one.key), (two.address, 2, two.key), (one.address, 1, one.key)
     segments = [RmaIoc(*place) for place in places]
@@ -227,7 +227,7 @@ def inject_atomic_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject_atomic", "The size is limited by inject_size.")
 def inject_atomic_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One element too many; nothing is updated."""
+    """Use one element too many; nothing is updated."""
     count = pair.info.tx_attr.inject_size // 8 + 1
     memory = memory_of(pair, *[0] * count)
     with expect_error(f"{8 * count} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -241,7 +241,7 @@ def inject_atomic_beyond_inject_size_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C: what they change, fetch and report."""
+    """Make one call of each kind through the C names: what they change, fetch and report."""
     memory, ep, near = memory_of(pair, *range(10)), pair.near.endpoint, pair.near
     peer, start, key = memory.at()
     places, results = iter(range(start, start + 80, 8)), [words(99) for _ in range(6)]
@@ -340,7 +340,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_atomicmsg", "The call works on connected and on connectionless endpoints.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """Both ways, of all three kinds; all other checks are of connectionless endpoints."""
+    """Send both ways, of all three kinds; all other checks are of connectionless endpoints."""
     memory, results = words(5), [words(0), words(0)]
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()

@@ -23,7 +23,7 @@ def every_kind_reports_its_context(pair: Pair) -> None:
 
 @page("Completions", "Results are in place before the completion is generated, whatever level was asked for.")
 def results_are_there_when_the_completion_is(pair: Pair) -> None:
-    """More elements than a frame holds, asked for at the weakest level."""
+    """Use more elements than a frame holds, with the weakest completion level."""
     memory, result = memory_of(pair, *range(LONG)), np.zeros(LONG, np.uint64)
     fetch = message(memory, np.ones(LONG, np.uint64))
     pair.near.endpoint.fetch_atomicmsg(fetch, [result], flags=OpFlags.FI_INJECT_COMPLETE)
@@ -92,7 +92,7 @@ def entries_say_whether_something_was_fetched(pair: Pair) -> None:
 
 @page("Completions", "Every kind of atomic can carry data for the target's queue.")
 def all_kinds_of_atomics_tell_the_target_once(pair: Pair) -> None:
-    """One entry each, in order, with its data."""
+    """Expect one entry each, in order, with its data."""
     memory, flags = memory_of(pair, 3), OpFlags.FI_REMOTE_CQ_DATA
     pair.near.endpoint.atomicmsg(message(memory, words(1), data=1), flags)
     pair.near.endpoint.fetch_atomicmsg(message(memory, words(1), data=2), [words(0)], flags=flags)

@@ -30,7 +30,7 @@ def inject_flag_takes_operands_and_values_to_compare(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One element too many; nothing is updated."""
+    """Use one element too many; nothing is updated."""
     count = pair.info.tx_attr.inject_size // 8 + 1
     memory = memory_of(pair, *[0] * count)
     with expect_error(f"{8 * count} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -131,7 +131,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without."""
+    """Expect one entry each, with the flag and without."""
     memory = memory_of(pair, 0)
     for context, flags in (("a", OpFlags.FI_COMPLETION), ("b", NO_FLAGS)):
         pair.near.endpoint.atomicmsg(message(memory, words(1), context=context), flags)
@@ -155,7 +155,7 @@ def results_of_injected_atomics_arrive(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "As in fi_msg(3): an atomic without free space is refused, and can be posted later.")
 def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted is executed, none that was refused."""
+    """Check that all accepted operations are executed, and no refused one."""
     near, memory, accepted = pair.open(tx_size=16), memory_of(pair, 0), 0
     with pair.fabric.frozen(), expect_error("more atomics than the ring has entries", Errno.FI_EAGAIN):
         while accepted < _TOO_MANY:

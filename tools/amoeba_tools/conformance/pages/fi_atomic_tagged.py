@@ -130,7 +130,7 @@ def a_tagged_atomic_beyond_the_buffer_fails(pair: Pair) -> None:
 
 @page("FLAGS: FI_REMOTE_CQ_DATA", "Data of a tagged atomic is in the entry of the receive.", needs=_NEEDS)
 def a_tagged_atomic_brings_data(pair: Pair) -> None:
-    """All 64 bits."""
+    """Expect all 64 bits."""
     box = receive(pair, 1)
     change(pair, 1, data=2**64 - 2).finish()
     heard = box.finish()

@@ -139,7 +139,7 @@ def what_is_valid_is_executed(pair: Pair) -> None:
 
 @page("ERRORS: FI_EOPNOTSUPP", "An atomic that is not supported is refused.")
 def what_is_not_valid_is_refused(pair: Pair) -> None:
-    """Operations without a meaning in a form or on a datatype; nothing is updated."""
+    """Use operations without a meaning in a form or on a datatype; nothing is updated."""
     memory, near, real = memory_of(pair, 1), pair.near, np.ones(1)
     with expect_error("FI_BOR of FI_DOUBLE", Errno.FI_EOPNOTSUPP):
         near.endpoint.atomic(real, *memory.at(), Op.FI_BOR)
@@ -170,7 +170,7 @@ def more_elements_than_count_are_refused(pair: Pair) -> None:
 
 @page("NOTES", "The number of elements is at least 1.")
 def no_elements_are_refused(pair: Pair) -> None:
-    """In every form."""
+    """Try every form."""
     memory, none = memory_of(pair, 1), words()
     with expect_error("a base atomic of no elements", Errno.FI_EINVAL):
         pair.near.endpoint.atomic(none, *memory.at(), Op.FI_SUM)

@@ -22,7 +22,7 @@ def vector(pair: Pair, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags | No
 
 
 def names(pair: Pair) -> tuple[bytes, bytes]:
-    """Two addresses, of the target's two endpoints."""
+    """Return two addresses, of the target's two endpoints."""
     return pair.target.name(0), pair.target.name(1)
 
 
@@ -75,7 +75,7 @@ def an_unspecified_type_is_chosen(pair: Pair) -> None:
 
 @page("fi_av_insert", "The call inserts zero or more addresses, and returns their number.")
 def insertion_returns_how_many(pair: Pair) -> None:
-    """Two, then none."""
+    """Insert two addresses, then none."""
     peers = vector(pair)
     inserted = peers.insert_all(names(pair))
     expect_equal("count and numbers", (inserted.count, inserted.fi_addr), (2, (0, 1)))
@@ -103,7 +103,7 @@ def sync_err_returns_an_error_per_address(pair: Pair) -> None:
 
 @page("flags: FI_MORE", "A hint that insertions follow; the addresses are inserted all the same.")
 def more_is_a_hint(pair: Pair) -> None:
-    """Two calls, of which the first has the flag."""
+    """Make two calls, of which the first has the flag."""
     peers, (one, two) = vector(pair), names(pair)
     numbers = peers.insert_all([one], flags=AvFlags.FI_MORE).fi_addr + peers.insert_all([two]).fi_addr
     expect_equal("addresses", [peers.lookup(number) for number in numbers], [one, two])
@@ -111,7 +111,7 @@ def more_is_a_hint(pair: Pair) -> None:
 
 @page("fi_av_insert", "Other flags are refused.")
 def unknown_flags_are_refused(pair: Pair) -> None:
-    """One that belongs to fi_av_open."""
+    """Pass a flag of fi_av_open."""
     peers = vector(pair)
     with expect_error("FI_EVENT", Errno.FI_EBADFLAGS, Errno.FI_EINVAL):
         peers.insert_all([pair.target.name(0)], flags=AvFlags.FI_EVENT)
@@ -238,7 +238,7 @@ def _events(queue: EventQueue, errors: int) -> Sequence[object]:
 
 @page("flags: FI_EVENT", "Insertions before an event queue is bound fail with FI_ENOEQ.")
 def insertions_without_an_event_queue_are_refused(pair: Pair) -> None:
-    """Nothing is inserted."""
+    """Check that nothing is inserted."""
     peers = vector(pair, flags=AvFlags.FI_EVENT)
     with expect_error("an insertion", Errno.FI_ENOEQ):
         peers.insert_all([pair.target.name(0)])

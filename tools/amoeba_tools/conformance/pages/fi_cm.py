@@ -190,7 +190,7 @@ def parameters_go_with_requests_and_answers(pair: Pair) -> None:
 
 @page("NOTES", "Data that does not fit is silently truncated.")
 def longer_parameters_are_cut(pair: Pair) -> None:
-    """By one byte, of request, acceptance and refusal."""
+    """Truncate by one byte, of request, acceptance and refusal."""
     parties = Parties(pair)
     most = parties.passive.getopt(*_CM_DATA_SIZE)
     received = exchanged(parties, most + 1)
@@ -202,7 +202,7 @@ def longer_parameters_are_cut(pair: Pair) -> None:
 
 @page("fi_setname", "Without a service address the provider chooses one.")
 def a_port_is_chosen(pair: Pair) -> None:
-    """Another one for everybody."""
+    """Expect a different port for each listener."""
     parties = Parties(pair)
     other = pair.keep(pair.fabric.passive_ep(CONNECTED))
     other.bind(parties.events)

@@ -78,7 +78,7 @@ def reads_are_counted_as_such(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "One counter may count several kinds.")
 def one_counter_counts_both_kinds(pair: Pair) -> None:
-    """Two writes and a read."""
+    """Count two writes and a read."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE | BindFlags.FI_READ)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())
@@ -124,7 +124,7 @@ def operations_on_vectors_count_once(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Operations that fail increment the error value instead.")
 def failures_are_counted_apart(pair: Pair) -> None:
-    """One of three fails."""
+    """Let one of three fail."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())
@@ -137,7 +137,7 @@ def failures_are_counted_apart(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "The counter increments for completions of every endpoint that is bound to it.")
 def endpoints_share_a_counter(pair: Pair) -> None:
-    """Three operations of one, two of the other."""
+    """Count three operations of one, two of the other."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     other, memory = pair.open(bind=_SELECTIVE, counters={BindFlags.FI_WRITE: counter}), pair.memory(8)
     for initiator, count in ((near, 3), (other, 2)):
@@ -149,7 +149,7 @@ def endpoints_share_a_counter(pair: Pair) -> None:
 
 @page("fi_cntr_add", "The call adds to the value.")
 def add_adds(pair: Pair) -> None:
-    """Twice; the error value stays."""
+    """Add twice; the error value stays."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.add(5)
     counter.add(7)
@@ -159,7 +159,7 @@ def add_adds(pair: Pair) -> None:
 
 @page("fi_cntr_adderr", "The call adds to the error value.")
 def adderr_adds_errors(pair: Pair) -> None:
-    """Twice; the value stays."""
+    """Add twice; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.adderr(5)
     counter.adderr(7)
@@ -214,7 +214,7 @@ def wait_for_what_is_reached_returns_at_once(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "At the timeout it returns FI_ETIMEDOUT, and the error value is as it was.")
 def wait_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before."""
+    """Expect no earlier end."""
     counter, begin = pair.keep(pair.domain.cntr_open()), time.monotonic()
     counter.seterr(3)
     with expect_error("a wait for nothing", Errno.FI_ETIMEDOUT):

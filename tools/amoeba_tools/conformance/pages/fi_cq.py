@@ -205,7 +205,7 @@ def data_arrives_with_all_its_bits(pair: Pair) -> None:
 
 @page("data", "Data has as many bits as cq_data_size allows.")
 def data_of_more_bits_is_refused(pair: Pair) -> None:
-    """One bit too many; nothing is sent."""
+    """Use one bit too many; nothing is sent."""
     memory, most = pair.memory(8), 8 * pair.info.domain_attr.cq_data_size
     with expect_error(f"{most + 1} bits of data", Errno.FI_EINVAL):
         pair.near.endpoint.writedata(pattern(8), 1 << most, *memory.at())
@@ -224,7 +224,7 @@ def the_source_of_a_known_peer_is_told(pair: Pair) -> None:
 
 @page("fi_cq_readfrom", "Sources that are not in the address vector are FI_ADDR_NOTAVAIL.", needs={"source"})
 def the_source_of_a_stranger_is_not_available(pair: Pair) -> None:
-    """Another endpoint of this side, which the target does not know."""
+    """Use another endpoint of this side, which the target does not know."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.writedata(pattern(8), 1, *memory.at())
     expect_equal("source", [entry.source for entry in pair.target.hear(1, pair.patience)], [FI_ADDR_NOTAVAIL])
@@ -344,7 +344,7 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 
 @page("fi_cq_sread", "The call waits for an entry.")
 def sread_waits_for_a_completion(pair: Pair) -> None:
-    """Without a limit."""
+    """Wait without a limit."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     expect_equal("contexts", [entry.op_context for entry in near.queue.sread(4)], ["mine"])
@@ -352,7 +352,7 @@ def sread_waits_for_a_completion(pair: Pair) -> None:
 
 @page("fi_cq_sread", "When the timeout is over, it returns without an entry: FI_EAGAIN.")
 def sread_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before, and with a timeout of 0 at once."""
+    """Expect no earlier end, and an immediate one with a timeout of 0."""
     near, begin = pair.open(), time.monotonic()
     expect_equal("entries", near.queue.sread(1, _SHORT), [])
     waited = time.monotonic() - begin

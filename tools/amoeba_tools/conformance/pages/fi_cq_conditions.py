@@ -41,7 +41,7 @@ def a_threshold_is_waited_for(pair: Pair) -> None:
 
 @page("timeout", "When the time is over, what is there is returned, though it is less than the threshold.")
 def less_than_the_threshold_is_returned_in_the_end(pair: Pair) -> None:
-    """One of two."""
+    """Complete one of two."""
     near, memory = pair.open(queue=patient_queue(pair)), pair.memory(1)
     near.endpoint.write(b"!", *memory.at(), context="only")
     while pair.fabric.trywait(near.queue):

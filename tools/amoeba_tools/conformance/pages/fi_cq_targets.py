@@ -124,7 +124,7 @@ page.leave(
 page.leave(
     "NOTES",
     "A queue must be bound to an enabled endpoint before it is read.",
-    "A promise of the application's; it is empty otherwise.",
+    "A duty of the application; the field is empty otherwise.",
 )
 page.leave("NOTES", "With FI_NOTIFY_FLAGS_ONLY, some flags may be missing.", "The mode is not asked for.")
 page.leave("RETURN VALUES", "Numbers of entries, or a negative errno.", "[How C becomes Python](libfabric.md).")

@@ -143,7 +143,7 @@ def endpoints_share_a_queue(pair: Pair) -> None:
 
 @page("fi_ep_bind", "Endpoints with queues of their own do not meet each other's completions.")
 def endpoints_do_not_disturb_each_other(pair: Pair) -> None:
-    """One fails, the other succeeds."""
+    """Let one fail and the other succeed."""
     one, two, memory = pair.open(), pair.open(), pair.memory(8)
     one.endpoint.write(pattern(8), memory.peer, memory.address, memory.key ^ 1, context="fails")
     two.endpoint.write(pattern(8), *memory.at(), context="succeeds")

@@ -83,7 +83,7 @@ def messages_for_any_endpoint_meet_the_receives_in_their_order(pair: Pair) -> No
 
 @page("SHARED CONTEXTS", "Completed receives are posted to the queue bound to the endpoint.", needs=_NEEDS)
 def receives_end_in_the_queue_of_whom_the_message_is_for(pair: Pair) -> None:
-    """Three for the second endpoint; the other's queue stays empty."""
+    """Send three messages for the second endpoint; the other's queue stays empty."""
     shared = _shared(pair)
     for index in range(3):
         shared.context.recv(bytearray(8), context=index)

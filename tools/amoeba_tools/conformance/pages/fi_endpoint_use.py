@@ -28,7 +28,7 @@ _LEVEL = OptionLevel.FI_OPT_ENDPOINT
 
 @page("fi_ep_bind", "There is one queue, and one counter, for each kind of operation.")
 def second_queues_and_counters_are_refused(pair: Pair) -> None:
-    """Two for the same; for different kinds they are taken."""
+    """Bind two for the same; for different kinds they are taken."""
     endpoint = pair.keep(pair.domain.endpoint())
     queues = [pair.keep(pair.domain.cq_open()) for _ in range(3)]
     endpoint.bind(queues[0], BindFlags.FI_TRANSMIT)

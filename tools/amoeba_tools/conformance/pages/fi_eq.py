@@ -21,7 +21,7 @@ _WRONG = b"no address of this format"
 
 
 def queue_of(pair: Pair, size: int = 0, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> EventQueue:
-    """One that the application may write to."""
+    """Open a queue that the application may write to."""
     return pair.keep(pair.fabric.eq_open(size, EqFlags.FI_WRITE, wait_obj))
 
 
@@ -73,7 +73,7 @@ def peek_leaves_the_event(pair: Pair) -> None:
 
 @page("flags: FI_WRITE", "A queue opened without it cannot be written to.")
 def writing_needs_the_flag(pair: Pair) -> None:
-    """Nothing is inserted."""
+    """Check that nothing is inserted."""
     queue = pair.keep(pair.fabric.eq_open())
     with expect_error("write", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
         queue.write(1)
@@ -158,7 +158,7 @@ def sread_waits_for_an_event(pair: Pair) -> None:
 
 @page("RETURN VALUES", "When the timeout of fi_eq_sread is over, it returns without an event: FI_EAGAIN.")
 def sread_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before."""
+    """Expect no earlier end."""
     queue, begin = queue_of(pair), time.monotonic()
     expect_equal("event", queue.sread(_SHORT), None)
     waited = time.monotonic() - begin

@@ -224,5 +224,5 @@ page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C
 
 
 def _both(version: int) -> str:
-    """Both numbers of a version, as they are printed."""
+    """Return both numbers of a version, as they are printed."""
     return f"{version >> 16}.{version & 0xFFFF}"

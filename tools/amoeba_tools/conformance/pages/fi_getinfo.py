@@ -62,7 +62,7 @@ def without_modifiers_all_are_assumed(pair: Pair) -> None:
 
 @page("CAPABILITIES", "A secondary capability that was asked for is supported, or the call fails.")
 def secondary_capabilities_are_granted_or_refused(pair: Pair) -> None:
-    """Each of them."""
+    """Request each of them."""
     for cap in (Caps.FI_SOURCE, Caps.FI_FENCE, Caps.FI_RMA_EVENT, Caps.FI_TRIGGER):
         if cap in pair.info.caps:
             expect(

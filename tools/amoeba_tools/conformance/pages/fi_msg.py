@@ -98,7 +98,7 @@ def messages_of_no_bytes_are_messages(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_sends_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length."""
+    """Use several frames, the last of odd length."""
     near, receive = pair.talker(), pair.receive(LONG + 1)
     near.endpoint.send(pattern(LONG), pair.peer, context="long")
     expect_equal("len", receive.finish().len, LONG)
@@ -285,7 +285,7 @@ def inject_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject", "The length is limited by inject_size.")
 def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; the receive is for what comes next."""
+    """Use one byte too many; the receive gets the next message."""
     most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
         pair.near.endpoint.inject(bytes(most + 1), pair.peer)

@@ -16,7 +16,7 @@ _DIRECTED = Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RECV | Caps.FI_DIRECTED_RECV
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C, to the target and from it."""
+    """Make one call of each kind through the C names, to the target and from it."""
     near, peer = pair.talker(), pair.peer
     receives = [pair.receive(8) for _ in range(6)]
     ep = near.endpoint
@@ -89,7 +89,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_sendmsg, fi_recvmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """With data, both ways; all other checks are of connectionless endpoints."""
+    """Send data both ways; all other checks are of connectionless endpoints."""
     calling, answering = Parties(pair).connect()
     for near, far in ((calling, answering), (answering, calling)):
         buffer = bytearray(20)

@@ -56,7 +56,7 @@ def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> No
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without; of sends and receives."""
+    """Expect one entry of sends and receives each, with the flag and without."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for context, flags in (("with", COMPLETION), ("without", NO_FLAGS)):
@@ -92,7 +92,7 @@ def receives_with_more_are_posted_in_order(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; the receive is for what comes next."""
+    """Use one byte too many; the receive gets the next message."""
     most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
         pair.near.endpoint.sendmsg(Msg([bytes(most), b"!"], pair.peer), OpFlags.FI_INJECT)
@@ -172,7 +172,7 @@ def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
     needs={"fence"},
 )
 def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
-    """When the receive ends, what was written before is there."""
+    """Check that at the end of the receive all earlier writes are there."""
     memory = pair.memory(LONG)
     receive = pair.receive(4)
     pair.near.endpoint.write(pattern(LONG), *memory.at())
@@ -184,7 +184,7 @@ def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one are deferred, too.", needs={"fence", "rma"})
 def what_follows_a_fenced_send_waits_too(pair: Pair) -> None:
-    """When the message behind the fenced one is received, what was written before that is there."""
+    """Check that at the receive of the message behind the fence all earlier writes are there."""
     memory, receives = pair.memory(LONG), [pair.receive(1) for _ in range(2)]
     pair.near.endpoint.write(pattern(LONG), *memory.at())
     pair.near.endpoint.sendmsg(Msg([b"1"], pair.peer), OpFlags.FI_FENCE)

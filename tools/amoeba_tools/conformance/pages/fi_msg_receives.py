@@ -45,7 +45,7 @@ def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
 
 @page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
-    """By a byte, and by most of it; nothing is written behind the buffer."""
+    """Truncate by a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
     for size in (9, 200):
         cut_short(pair, near, size, expected=True)
@@ -53,7 +53,7 @@ def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
 
 @page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
-    """By a byte, and by most of it; nothing is written behind the buffer."""
+    """Truncate by a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
     for size in (9, 200):
         cut_short(pair, near, size, expected=False)
@@ -242,7 +242,7 @@ def receives_beyond_what_is_kept_are_met_in_their_turn(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "Operations without free space are refused, and may be retried later.")
 def sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted arrives, none that was refused."""
+    """Check that all accepted messages arrive, and no refused one."""
     near = pair.talker(tx_size=16)
     receive, count = [pair.receive(1) for _ in range(16)], 0
     with pair.fabric.frozen(), expect_error("more sends than the ring has entries", Errno.FI_EAGAIN):

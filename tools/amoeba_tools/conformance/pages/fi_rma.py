@@ -21,7 +21,7 @@ _GUARD = 16
 
 
 def pattern(size: int, seed: int = 1) -> bytes:
-    """Bytes of which no stretch looks like another."""
+    """Return bytes of which no stretch looks like another."""
     return bytes((seed + 37 * index + index // 7 * 11 + index // 256) & 0xFF for index in range(size))
 
 
@@ -47,7 +47,7 @@ def write_stores_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Transfers have byte granularity: any address and any length.")
 def unaligned_writes_store_these_bytes_and_no_others(pair: Pair) -> None:
-    """Every offset within a beat of 32 bytes, from a source that is aligned otherwise."""
+    """Use every offset within a beat of 32 bytes, from a source that is aligned otherwise."""
     source = pattern(64)
     for offset in range(1, 32, 3):
         memory = pair.memory(96)
@@ -59,7 +59,7 @@ def unaligned_writes_store_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Transfers have byte granularity: any address and any length.")
 def unaligned_reads_fetch_these_bytes_and_no_others(pair: Pair) -> None:
-    """Every offset within a beat of 32 bytes, to a place that is aligned otherwise."""
+    """Use every offset within a beat of 32 bytes, to a place that is aligned otherwise."""
     memory = pair.memory(pattern(96))
     for offset in range(1, 32, 3):
         result = bytearray(b"\xee" * 64)
@@ -88,7 +88,7 @@ def read_of_no_bytes_completes(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_writes_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length, beginning at an odd address."""
+    """Use several frames, the last of odd length, beginning at an odd address."""
     memory = pair.memory(LONG + 2)
     pair.near.endpoint.write(pattern(LONG), *memory.at(1))
     pair.near.finish()
@@ -97,7 +97,7 @@ def long_writes_arrive_whole(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_reads_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length, beginning at an odd address."""
+    """Use several frames, the last of odd length, beginning at an odd address."""
     memory = pair.memory(pattern(LONG + 2))
     result = bytearray(LONG)
     pair.near.endpoint.read(result, *memory.at(1))
@@ -143,7 +143,7 @@ def writev_gathers_its_buffers(pair: Pair) -> None:
 
 @page("fi_writemsg", "rma_iov lists the pieces of remote memory that receive the bytes of msg_iov, in order.")
 def writemsg_scatters_over_remote_segments(pair: Pair) -> None:
-    """Three segments, in two regions, that end elsewhere than the local buffers do."""
+    """Use three segments, in two regions, whose ends differ from those of the local buffers."""
     one, two = pair.memory(32), pair.memory(32)
     whole = pattern(40)
     segments = [
@@ -159,7 +159,7 @@ def writemsg_scatters_over_remote_segments(pair: Pair) -> None:
 
 @page("fi_writemsg", "The lengths of the remote segments add up to those of the local buffers.")
 def writemsg_of_different_lengths_is_refused(pair: Pair) -> None:
-    """One byte too many on either side; nothing is written."""
+    """Use one byte too many on either side; nothing is written."""
     memory = pair.memory(32)
     for size in (15, 17):
         with expect_error(f"16 bytes for {size}", Errno.FI_EINVAL):
@@ -195,7 +195,7 @@ def inject_write_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, the length is limited by inject_size.")
 def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; nothing is written."""
+    """Use one byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
     memory = pair.memory(most + 1)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -210,7 +210,7 @@ def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
 
 @page("fi_writedata", "The data arrives at the target's completion queue, with what was written in place.")
 def writedata_tells_the_target(pair: Pair) -> None:
-    """All 64 bits arrive, once, after the bytes."""
+    """Expect all 64 bits, once, after the bytes."""
     memory, data = pair.memory(16), 0xFEDC_BA98_7654_3210
     pair.near.endpoint.writedata(pattern(16), data, *memory.at(), context="told")
     (entry,) = pair.target.hear(1, pair.patience)
@@ -281,7 +281,7 @@ def readv_scatters_to_its_buffers(pair: Pair) -> None:
 
 @page("fi_readmsg", "rma_iov lists the pieces of remote memory that fill the buffers of msg_iov, in order.")
 def readmsg_gathers_remote_segments(pair: Pair) -> None:
-    """Three segments, in two regions, that end elsewhere than the local buffers do."""
+    """Use three segments, in two regions, whose ends differ from those of the local buffers."""
     one, two = pair.memory(pattern(32)), pair.memory(pattern(32, 9))
     segments = [
         RmaIov(one.address + 2, 5, one.key),
@@ -297,7 +297,7 @@ def readmsg_gathers_remote_segments(pair: Pair) -> None:
 
 @page("fi_readmsg", "The lengths of the remote segments add up to those of the local buffers.")
 def readmsg_of_different_lengths_is_refused(pair: Pair) -> None:
-    """One byte too many on either side; nothing is read."""
+    """Use one byte too many on either side; nothing is read."""
     memory, result = pair.memory(pattern(32)), bytearray(16)
     for size in (15, 17):
         with expect_error(f"{size} bytes for 16", Errno.FI_EINVAL):
@@ -311,7 +311,7 @@ def readmsg_of_different_lengths_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C: what they write, read and report."""
+    """Make one call of each kind through the C names: what they write, read and report."""
     memory, ep = pair.memory(64), pair.near.endpoint
     peer, address, key = memory.at()
     parts = [bytearray(3), bytearray(5)]
@@ -371,7 +371,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_writemsg, fi_readmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """Both ways; all other checks are of connectionless endpoints."""
+    """Send both ways; all other checks are of connectionless endpoints."""
     memory, result = bytearray(40), bytearray(40)
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     segments = [RmaIov(region.address + at, 20, region.key) for at in (20, 0)]
@@ -412,7 +412,7 @@ def registered_buffers_are_used_through_their_descriptor(pair: Pair) -> None:
 
 @page("ARGUMENTS: desc", "desc is an array of descriptors, one per buffer, where there are several buffers.")
 def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
-    """Two regions; one descriptor too few is refused."""
+    """Use two regions; one descriptor too few is refused."""
     memory = pair.memory(64)
     buffers = [bytearray(pattern(32, seed)) for seed in (1, 2)]
     regions = [pair.local(buffer, MrAccess.FI_WRITE) for buffer in buffers]

@@ -44,7 +44,7 @@ def writemsg_with_inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; nothing is written."""
+    """Use one byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
     memory = pair.memory(most + 1)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -66,7 +66,7 @@ def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without."""
+    """Expect one entry each, with the flag and without."""
     memory = pair.memory(8)
     for context, flags in (("a", OpFlags.FI_COMPLETION), ("b", NO_FLAGS)):
         pair.near.endpoint.writemsg(message(memory, pattern(8), context=context), flags)

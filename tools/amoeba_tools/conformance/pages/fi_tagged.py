@@ -222,7 +222,7 @@ def tinject_has_taken_the_data_and_is_not_reported(pair: Pair) -> None:
 
 @page("fi_tsenddata", "The call also sends remote CQ data, which is in the entry of the peer's receive.")
 def tsenddata_brings_data_and_tag(pair: Pair) -> None:
-    """All 64 bits of both."""
+    """Expect all 64 bits of both."""
     receive = pair.receive(8, ALL)
     pair.near.endpoint.tsenddata(b"has data", ALL - 1, pair.peer, ALL)
     pair.near.finish()

@@ -19,7 +19,7 @@ SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C, to the target and from it."""
+    """Make one call of each kind through the C names, to the target and from it."""
     near, peer = pair.talker(), pair.peer
     receives = [pair.receive(8, tag) for tag in range(6)]
     ep = near.endpoint
@@ -91,7 +91,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_tsendmsg, fi_trecvmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """With data and a mask, both ways; all other checks are of connectionless endpoints."""
+    """Send data both ways, with a mask; all other checks are of connectionless endpoints."""
     calling, answering = Parties(pair).connect()
     for near, far in ((calling, answering), (answering, calling)):
         buffer = bytearray(20)
@@ -156,7 +156,7 @@ def tagged_sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without; of sends and receives."""
+    """Expect one entry of sends and receives each, with the flag and without."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for flags in (COMPLETION, NO_FLAGS):
@@ -226,7 +226,7 @@ def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
     needs={"fence", "rma"},
 )
 def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
-    """When the message behind the fenced one is received, what was written before that is there."""
+    """Check that at the receive of the message behind the fence all earlier writes are there."""
     memory, receives = pair.memory(LONG), [pair.receive(1, tag) for tag in (ALL, TAG)]
     pair.near.endpoint.write(pattern(LONG), *memory.at())
     pair.near.endpoint.tsendmsg(TaggedMsg([b"1"], pair.peer, ALL), OpFlags.FI_FENCE)

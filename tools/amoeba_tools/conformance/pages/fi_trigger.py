@@ -37,7 +37,7 @@ def counter_of(pair: Pair) -> Counter:
 
 
 def nothing_happens(near: Initiator) -> None:
-    """Nothing is reported for a while."""
+    """Check that nothing is reported for a while."""
     for _ in range(_READS):
         near.nothing_more()
 
@@ -60,7 +60,7 @@ def done(pair: Pair, counter: Counter, count: int = 1) -> None:
 
 @page("FI_TRIGGER_THRESHOLD", "The operation is deferred until the counter reaches the threshold.")
 def a_triggered_operation_waits_for_its_counter(pair: Pair) -> None:
-    """One below the threshold, nothing has been written."""
+    """Stop one below the threshold: nothing is written."""
     counter, memory = counter_of(pair), pair.memory(8)
     context = TriggeredContext(counter, 2)
     pair.near.endpoint.write(b"at last!", *memory.at(), context=context, flags=TRIGGER)
@@ -253,7 +253,7 @@ def work_is_done_when_its_counter_says_so(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "The threshold is compared with successes and errors together.")
 def work_waits_for_errors_too(pair: Pair) -> None:
-    """Two successes and an error."""
+    """Count two successes and an error."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     work = DeferredWork(3, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"deferred"), finished)
     pair.domain.queue_work(work)
