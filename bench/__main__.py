@@ -190,7 +190,7 @@ def ucp_messages(progress: Progress) -> Outcome:
 
 
 def latency(progress: Progress) -> Outcome:
-    """One fetching atomic, nothing else going on."""
+    """Measure one fetching atomic without other traffic."""
     progress.add_task("latency", total=None)
     stages = nic.unloaded_latency()
     cycles = [cycle for *_, cycle in stages]

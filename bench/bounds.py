@@ -33,7 +33,7 @@ LIMITS = {
     "atomics on lines that meet in one set": 8,
     "frames that are refused with a NACK": 8,
 }
-"""Most cycles that each may cost somebody else; the link takes 4 for the shortest of these frames."""
+"""Maximum cycles that each may cost another peer; the link takes 4 for the shortest of these frames."""
 BEFORE: dict[str, float] = {
     "tagged atomics that match none of 64 receives": 71,
     "4 KiB READs that are received again": 349,
@@ -56,7 +56,7 @@ OWN_LIMIT, OWN_BEFORE = 1.5, 20
 """Times as long as alone."""
 
 FRAMES = 64
-"""Of the stranger: first a quarter of them come, then three."""
+"""Frames of the stranger: first a quarter of this number, then three quarters."""
 _FLOOD = 300
 _TAG, _OTHER_TAG = 9, 3
 _STRIDE = 1 << 14
@@ -68,7 +68,7 @@ _SUM = {
     "atomic_datatype": AtomicDatatype.UINT64,
 }  # fmt: skip
 _STEPS = 400
-"""Of the network, a link latency each: more than anything here takes."""
+"""Steps of the network, a link latency each: more than any flood needs."""
 
 Message = tuple[FrameHeader, bytes]
 
@@ -155,7 +155,7 @@ def _target(kind: str) -> Iterator[Target]:
 
 
 def _tagged_atomics(target: Target, ip: int, count: int = FRAMES) -> list[Message]:
-    """Nobody receives them."""
+    """Build tagged atomics without receives."""
     tagged = {**_SUM, "memory_key": _OTHER_TAG}
     return [target.packet(ip, RequestOpcode.TSEND_ATOMIC, _ONE, **tagged) for _ in range(count)]
 

@@ -48,7 +48,7 @@ def misses(present: Costs, earlier: Costs | None) -> list[str]:
 
 
 def calls_grid(present: Costs, earlier: Costs | None, commit: str = history.BASELINE) -> Grid:
-    """Both states side by side."""
+    """Return a table of both states side by side."""
     rows = [
         (
             name,

@@ -1,7 +1,7 @@
 """Driver operations per second on the model device, and of the driver alone.
 
-All time is CPU time of this process, in which everything happens, so that it matters little how busy the machine is;
-it depends on the machine all the same: compare the ratios of one run.
+Times are CPU time of this process, which does all the work, so that the load of the machine matters little. Times
+depend on the machine: compare the ratios of one run.
 """
 
 import time

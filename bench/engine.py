@@ -33,7 +33,7 @@ class CellCycles:
     chain: float
     """Single elements, all on one address."""
     latency: int
-    """Of the pipeline, from operands to result; 0 for an operation that needs none."""
+    """Latency of the pipeline, from operands to result; 0 for an operation without pipeline."""
 
     @property
     def misses(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Cost of libfabric's own calls on this host: ``libfabric.c``, between two processes, through software providers.
 
-Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them nothing is measured.
+Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them the bench is skipped.
 """
 
 import functools
@@ -30,10 +30,10 @@ def _compiler() -> str | None:
 
 @functools.cache
 def why_not() -> str | None:
-    """Why nothing can be measured here; None if it can."""
+    """Return the reason why the bench cannot run here; None if it can."""
     compiler = _compiler()
     if compiler is None:
-        return f"no C compiler: none of {', '.join(_COMPILERS)}"
+        return f"no C compiler: expected one of {', '.join(_COMPILERS)}"
     found = subprocess.run(
         [compiler, "-E", "-x", "c", "-"], input="#include <rdma/fabric.h>\n", capture_output=True, text=True
     )
@@ -70,9 +70,9 @@ def libfabric_rates(
 ) -> dict[str, Call]:
     """Measure each call: 8 bytes each, ``window`` in flight between two processes, which spin while they wait.
 
-    ``environment``: what the provider needs besides.
+    The processes spin while they wait. ``environment``: extra variables for the provider.
 
-    Raises CalledProcessError, with what the program said, if the compiler fails or the provider does not work here,
+    Raises CalledProcessError, with the program's output, if the compiler fails or the provider does not work here,
     and TimeoutExpired.
     """
     command = [str(compiled()), provider, str(operations), str(window)]

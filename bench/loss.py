@@ -53,7 +53,7 @@ def curve(
     progress: Callable[[], None] = lambda: None,
     kind: str = "model",
 ) -> dict[str, dict[float, float]]:
-    """By operation and loss: payload bytes per cycle, over all seeds; 0 where a PDC was given up."""
+    """Return payload bytes per cycle over all seeds, by operation and loss; 0 if a PDC failed."""
     found: dict[str, dict[float, float]] = {}
     for operation in ("write", "read"):
         found[operation] = {}

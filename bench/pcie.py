@@ -17,8 +17,11 @@ HOSTS = {"AXI4": "rtl", "PCI Express": "rtl+pcie"}
 
 MAX_PAYLOAD, MAX_READ_REQUEST = 256, 512
 _REQUEST, _COMPLETION = 24, 20
-"""Bytes of a packet beside its payload: 8 of framing, sequence number and LCRC (Base Specification 4.2.2, at 8 GT/s),
-four or three DWs of header (2.2.1)."""
+"""Bytes of a packet besides its payload.
+
+Framing, sequence number and LCRC take 8 bytes (Base Specification 4.2.2, at 8 GT/s); the header is three or four DWs
+(2.2.1).
+"""
 FLOOR = 0.85
 """Share of the link's rate that has to be reached."""
 

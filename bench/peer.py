@@ -24,7 +24,7 @@ class Call:
 
     @classmethod
     def alone(cls, per_second: float) -> "Call":
-        """One that does all there is to do."""
+        """Return the measurements of a process that does all the work."""
         return cls(per_second, 1e9 / per_second)
 
 

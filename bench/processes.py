@@ -1,7 +1,7 @@
 """Time to reach a NIC in another process of this host, and to reach Python from C.
 
-Times by the clock are medians, and those of an idle machine: one of two processes that waits is asleep. CPU time, of
-one process, depends less on what else the machine does.
+Elapsed times are medians, and need an idle machine, since a waiting process sleeps. CPU time, of one process, depends
+less on the machine's load.
 """
 
 import os
@@ -17,7 +17,7 @@ __all__ = ["LIMITS", "grid", "measure", "misses"]
 
 _OPERATIONS = 500
 LIMITS = {"half a round trip of 8 bytes, ms": 0.5, "a call from C to Python and back, CPU us": 5.0}
-"""Most that is good enough."""
+"""Upper limits."""
 
 
 def measure() -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""How fast the simulations run on this machine, beside Amaranth's own simulator in the same run.
+"""The speed of the simulations on this machine, beside Amaranth's own simulator in the same run.
 
-Seconds are of CPU time, so that what else the machine does counts little; but for what two processors gain, which
-only an otherwise idle machine shows.
+Seconds are CPU time, so that the machine's load counts little. The gain of two processors is an exception: it shows
+only on an idle machine.
 """
 
 import time

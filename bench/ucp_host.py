@@ -1,8 +1,8 @@
 """The host's CPU time for operations of UCX's API, beside libfabric's endpoint in the same run.
 
-Two model NICs, 8 bytes, windows of 64 operations, and taken when all have come: no device works while that is timed.
-Memory operations that can be posted without a doorbell are, on both sides; messages have one each. The best window
-counts. Neither side names registered memory.
+Two model NICs, 8 bytes, windows of 64 operations. Completions are taken when all have come, so that no device works
+in the timed part. Both sides post memory operations without a doorbell if possible; messages have one each. The best
+window counts. Neither side names registered memory.
 """
 
 import functools
@@ -219,7 +219,7 @@ def misses(ours: Times, libfabrics: Times) -> list[str]:
 
 
 def host_grid(ours: Times, libfabrics: Times) -> Grid:
-    """Both side by side."""
+    """Return a table of both APIs side by side."""
     limit = f"at most {HOST_LIMIT}"
     rows = [
         (name, round(spent, 2), round(libfabrics[name], 2), round(spent / libfabrics[name], 2), limit)

@@ -40,7 +40,7 @@ def program(team: amoeba.Team) -> int:
         if find(table, key) != key * key:
             raise RuntimeError(f"expected {key * key} at {key}, found {find(table, key)}")
     if find(table, 4711) is not None:
-        raise RuntimeError("found a key that nobody inserted")
+        raise RuntimeError("found a key that was never inserted")
     return int((table.local[:, 0] != EMPTY).sum())
 
 

@@ -31,7 +31,7 @@ class Message:
             self.count, self.datatype = options.v, ucp.ucp_dt_make_iov()
 
     def fill(self) -> None:
-        """With what the client has to say."""
+        """Fill the buffers with the client's text."""
         text = np.frombuffer((TEXT * (self.length // len(TEXT) + 1))[: self.length].encode(), np.uint8)
         for index, part in enumerate(self.parts):
             part[:] = text[index * part.nbytes : (index + 1) * part.nbytes]
@@ -42,7 +42,7 @@ class Message:
 
 
 class Side:
-    """A context with a worker, and what both sides do."""
+    """A context with a worker, and the operations of both sides."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -120,7 +120,7 @@ class Side:
                 self.finish(request)
 
     def work(self, ep: Any, *, server: bool) -> None:
-        """All messages, and one of a byte back: the client closes when the server has everything."""
+        """Exchange all messages, and one byte back: the client closes when the server has everything."""
         for index in range(self.options.i):
             message = Message(self.options)
             if server:
@@ -207,7 +207,7 @@ def run_client(options: argparse.Namespace) -> None:
 
 
 def memory_type(name: str) -> ucp.ucs_memory_type_t:
-    """Of those that a NIC here reaches."""
+    """Return a memory type that a NIC here reaches."""
     if name != "host":
         raise argparse.ArgumentTypeError(f"expected host, got {name}")
     return ucp.UCS_MEMORY_TYPE_HOST

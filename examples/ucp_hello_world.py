@@ -129,7 +129,7 @@ class HelloWorld:
             return error.status
 
     def close(self, ep: Any) -> None:
-        """By force where there is error handling."""
+        """Close the endpoint, by force with error handling."""
         mode = ucp.UCP_EP_CLOSE_MODE_FORCE if self.options.e else ucp.UCP_EP_CLOSE_MODE_FLUSH
         self.wait(ucp.ucp_ep_close_nb(ep, mode))
 
@@ -207,7 +207,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def memory_type(name: str) -> ucp.ucs_memory_type_t:
-    """Of those that a NIC here reaches."""
+    """Return a memory type that a NIC here reaches."""
     if name != "host":
         raise argparse.ArgumentTypeError(f"expected host, got {name}")
     return ucp.UCS_MEMORY_TYPE_HOST

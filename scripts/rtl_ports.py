@@ -1,6 +1,6 @@
 """``python scripts/rtl_ports.py [--check]``: write the port tables of ``hw/rtl/README.md``, or check them.
 
-They come from the NIC's signature, so that they say what `make rtl` writes.
+The tables come from the NIC's signature, so that they describe the output of `make rtl`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def _ports(width: int) -> dict[str, tuple[str, int]]:
 
 
 def tables() -> str:
-    """All ports, by interface, with their bits for each width of the datapath."""
+    """Return tables of all ports, by interface, with their bits for each width of the datapath."""
     by_width = [_ports(width) for width in WIDTHS]
     lines: list[str] = []
     last = ""

@@ -127,7 +127,7 @@ def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
 
 
 def place_of(file: Path) -> Path | None:
-    """Where the site has a page or picture, relative to its root."""
+    """Return the place of a page or picture in the site, relative to its root."""
     outside = PAGES_OUTSIDE.get(str(file.relative_to(ROOT))) if file.is_relative_to(ROOT) else None
     if outside:
         return Path(outside)
@@ -168,7 +168,7 @@ def model_modules() -> list[str]:
 def page(name: str, described: set[type], *, what: str = "", members: bool = True) -> str:
     """Make a module's page: its docstring, and its public names, sorted into classes, functions, errors and others.
 
-    ``described``: classes that other pages have already; those of this one are added.
+    ``described``: classes that other pages describe; those of this page are added.
     """
     module = importlib.import_module(name)
     sorts: dict[str, list[str]] = {"Classes": [], "Functions": [], "Exceptions": [], "Constants and types": []}

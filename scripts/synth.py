@@ -8,6 +8,8 @@ Usage::
     python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
                                                   minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
+
+Blocks are those of ``BLOCKS``.
 """
 
 import argparse
@@ -47,8 +49,11 @@ ECP5 = NicParameters(
     data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32,
     single_cycle_products=False,
 )  # fmt: skip
-"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight, and products of
-integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
+"""Every datatype and operation, in a part of 84,000 LUT4.
+
+The NIC has fewer lines, peers and packets in flight. Products of integers are in the pipeline, since the multipliers
+are too slow for a loop of one cycle.
+"""
 ULTRASCALE = NicParameters(data_width=512)
 
 REDUCED: dict[str, Any] = {

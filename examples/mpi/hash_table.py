@@ -49,7 +49,7 @@ def main():
         if find(table, key) != key * key:
             raise RuntimeError(f"expected {key * key} at {key}, found {find(table, key)}")
     if find(table, 4711) is not None:
-        raise RuntimeError("found a key that nobody inserted")
+        raise RuntimeError("found a key that was never inserted")
     table.Unlock_all()
     entries = world.gather(int((local[:, 0] != EMPTY).sum()))
     if world.rank == 0:

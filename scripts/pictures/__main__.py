@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 def pictures() -> dict[str, str]:
-    """All of them, by the file's name."""
+    """Return all pictures, by file name."""
     drawn: dict[str, Callable[[], str]] = {
         "overview": overview,
         "packages": packages,

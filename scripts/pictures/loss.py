@@ -30,7 +30,7 @@ LATENCY = 26
 
 
 def loss() -> str:
-    """Two lines of time, an arrow for each frame."""
+    """Draw two time lines, with an arrow for each frame."""
     drawing = Drawing(WIDTH, HEIGHT, "A lost packet, its NACK and its repetition")
     drawing.text(30, 26, "A lost packet, its NACK and its repetition", "title")
     for x, name in ((LEFT, "initiator"), (RIGHT, "target")):

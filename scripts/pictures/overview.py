@@ -25,7 +25,7 @@ ARROWS = (
 
 
 def overview() -> str:
-    """Two hosts and two NICs in a row, with the steps of one atomic between them."""
+    """Draw two hosts and two NICs in a row, with the steps of one atomic between them."""
     drawing = Drawing(WIDTH, HEIGHT, "A remote atomic: host, NIC, wire, NIC, host")
     drawing.text(20, 26, "A remote atomic: the NICs do the work; the target's processor takes no part", "title")
     drawing.text(WIDTH / 2, 123, "wire: Ultra Ethernet", "tiny", at="middle")

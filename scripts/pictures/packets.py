@@ -27,7 +27,7 @@ KINDS = ("host", "send", "memory", "answer")
 
 
 def packet(name: str) -> str:
-    """One kind of frame."""
+    """Draw one kind of frame."""
     title, records, rest = FRAMES[name]
     rows = sum(-(-record.size // 4) for record in records) + len(rest)
     drawing = Drawing(LEFT + 32 * BITS + NAMES, 112 + ROW * rows + 6 * (len(records) + 1), title)

@@ -18,9 +18,9 @@ STYLE = (
 
 
 class Drawing:
-    """Collects what is drawn; coordinates are pixels from the upper left corner.
+    """Drawing; coordinates are pixels from the upper left corner.
 
-    Its background is part of it, since a page may be dark where the reader's system is light.
+    The background belongs to the drawing, since a page may be dark where the reader's system is light.
     """
 
     def __init__(self, width: float, height: float, title: str) -> None:
@@ -42,7 +42,7 @@ class Drawing:
         )
 
     def text(self, x: float, y: float, words: str, kind: str = "", *, at: str = "start") -> None:
-        """Words on a line that begins, has its middle or ends (``at``: start, middle, end) at a place."""
+        """Draw text that starts, is centred or ends (``at``: start, middle, end) at a place."""
         style = f' class="{kind}"' if kind else ""
         anchor = f' text-anchor="{at}"' if at != "start" else ""
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}{anchor}>{escape(words)}</text>')

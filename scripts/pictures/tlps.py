@@ -19,7 +19,7 @@ BEGIN, END = "<!-- begin tlps -->\n", "<!-- end tlps -->\n"
 def packet_rows(traced: Traced) -> list[dict[str, object]]:
     """Make a row of each packet. An address in memory is its place in its page, since pages differ each time.
 
-    Arming the interrupt is left out: when, and how often, depends on how fast the program is that waits.
+    Packets that arm the interrupt are left out: their number and time depend on the speed of the waiting program.
     """
     return [
         {"cycle": each.cycle, "nic": each.nic, "from": "host" if each.by_host else "NIC", "kind": each.kind,

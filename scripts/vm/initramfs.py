@@ -123,7 +123,7 @@ def _python() -> tuple[Path, Path]:
 
 
 def write_base(path: Path, busybox: Path, modules: Path) -> None:
-    """All that does not change with the project: Python, NumPy and the packages of the command line."""
+    """Write all files that do not change with the project: Python, NumPy and the packages of the command line."""
     archive = _Archive(path)
     for name in ("dev", "proc", "sys", "tmp", "root"):
         archive.folder(name)

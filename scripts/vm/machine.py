@@ -33,7 +33,7 @@ class Guest:
     """Result of a run."""
 
     status: int | None
-    """Of the command; None if it did not end."""
+    """Exit status of the command; None if the command did not end."""
     output: str
     """All that the console said."""
 

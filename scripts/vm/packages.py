@@ -1,6 +1,6 @@
-"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder: nothing is installed, and nobody is root.
+"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder without installation and without root.
 
-apt resolves and verifies the packages, in directories of its own; ``dpkg-deb`` unpacks them.
+apt resolves and verifies the packages, in separate directories; ``dpkg-deb`` unpacks them.
 """
 
 import re

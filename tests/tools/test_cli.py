@@ -24,7 +24,7 @@ def run(*arguments):
 def test_gups_prints_a_verified_result():
     result = run("gups", *SMALL)
     assert result.exit_code == 0
-    for words in ("0, verified", "cycles per update", "GUPS", "64 words", "256, 64 under way", "at 250 MHz"):
+    for words in ("0, verified", "cycles per update", "GUPS", "64 words", "256, 64 outstanding", "at 250 MHz"):
         assert words in result.output
 
 

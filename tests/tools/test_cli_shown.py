@@ -39,7 +39,7 @@ def test_help_fits_and_names_no_types_of_python(name):
 def test_a_flag_takes_no_value_and_a_number_is_one():
     shown = words(run("perf", "--help").stdout)
     assert re.search(r"--json Print the result as JSON", shown)
-    assert re.search(r"--iterations -n N \[x>=1\] Iterations", shown)
+    assert re.search(r"--iterations -n N \[x>=1\] Number of iterations", shown)
     assert re.search(r"--html FILE\.html Write a page", shown)
 
 
@@ -69,10 +69,10 @@ def test_the_stages_of_a_trace_have_a_line_each():
         (("perf", "--api", "libfabric", "-t", "tag_lat"), 2, "tag_lat is a test of --api ucp"),
         (("perf", "-t", "tag_lat", "-d", "model,model,model"), 2, "--device: 3 devices are listed for 2 ranks"),
         (("perf", "127.0.0.1", "-t", "tag_lat", "-d", "model,rtl"), 2, "2 devices are listed for 1 rank "),
-        (("explore",), 2, "what is to be measured?"),
-        (("explore", "-w", "gups", "-d", "abacus"), 2, "--device: 'abacus' is none of model, rtl"),
-        (("explore", "-w", "gups", "--area", "Attic"), 2, "--area: 'Attic' is none of FastLanes"),
-        (("explore", "-w", "gups", "--family", "ice"), 2, "--family: 'ice' is none of ecp5, ultrascale"),
+        (("explore",), 2, "nothing to measure: expected a --workload, an --area or both"),
+        (("explore", "-w", "gups", "-d", "abacus"), 2, "--device: unknown device 'abacus'; expected model, rtl"),
+        (("explore", "-w", "gups", "--area", "Attic"), 2, "--area: unknown area 'Attic'; expected FastLanes"),
+        (("explore", "-w", "gups", "--family", "ice"), 2, "unknown family 'ice'; expected ecp5, ultrascale"),
         (("explore", "-w", "gups", "--pareto", "luts"), 2, "--pareto: expected two columns, got 'luts'"),
         (("explore", "-w", "gups", "--csv", "/no/such/file.csv"), 1, "/no/such/file.csv"),
         (("perf", "-t", "tag_lat", "--plot", "/no/such/file.svg"), 1, "/no/such/file.svg"),

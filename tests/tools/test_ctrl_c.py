@@ -39,7 +39,7 @@ def test_gups_says_how_many_updates_were_made(monkeypatch):
     monkeypatch.setattr(random_access._Rank, "reap", interrupt_after(20, random_access._Rank.reap))
     result = run("gups", "--updates", 5000, "--json")
     assert result.exit_code == INTERRUPTED
-    done = re.search(r"interrupted: ([\d,]+) of 5,000 updates, none of them verified", result.stderr)
+    done = re.search(r"interrupted: ([\d,]+) of 5,000 updates done, not verified", result.stderr)
     assert done, result.stderr
     assert 0 < int(done[1].replace(",", "")) < 5000
     assert result.stdout == "", "half a result is no JSON"

@@ -72,7 +72,7 @@ def test_on_rtl_there_are_cycles():
     ("fields", "said"),
     [
         ({"test": "rma_bw", "op": "sum"}, "op: expected write, read, writedata"),
-        ({"test": "bw", "op": "write"}, "op: expected none of bw"),
+        ({"test": "bw", "op": "write"}, "op: expected no op for bw"),
         ({"test": "rdm_atomic", "datatype": "quark"}, "datatype: expected one of int8"),
         ({"test": "rdm_atomic", "sizes": (12,)}, "a multiple of 8 bytes"),
         ({"test": "tag_lat"}, "test: expected one of rdm_pingpong"),

@@ -84,7 +84,7 @@ def test_the_command_writes_and_compares(tmp_path):
     ("arguments", "status", "said"),
     [
         (["--compare", "nowhere.json"], 1, "nowhere.json"),
-        (["--quantity", "beauty"], 2, "none of latency, bandwidth"),
+        (["--quantity", "beauty"], 2, "unknown quantity 'beauty'; expected latency, bandwidth"),
         (["--plot", "x.svg", "--quantity", "cycles"], 1, "no cycles to plot"),
         (["--html", "no/such/folder/x.html"], 1, "no/such/folder"),
     ],

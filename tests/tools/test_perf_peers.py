@@ -205,8 +205,8 @@ def test_designs_are_explored_with_several_peers():
         (("-t", "tag_lat", "--peers", 32), "less than or equal to 31"),
         (("-t", "tag_lat", "--peers", "two"), "valid integer"),
         (("-t", "tag_lat", "--peers", 5, "-n", 4), "at least as many as there are peers, 5, got 4"),
-        (("127.0.0.1", "-t", "tag_lat", "--peers", 2), "peers are NICs of this process"),
-        (("--peers", 2), "which test is to be run?"),
+        (("127.0.0.1", "-t", "tag_lat", "--peers", 2), "--peers are NICs of this process"),
+        (("--peers", 2), "expected a test to run"),
     ],
 )
 def test_wrong_numbers_are_usage_errors(arguments, said):

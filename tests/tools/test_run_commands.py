@@ -84,8 +84,8 @@ def test_a_program_finds_ucx_s_library_before_the_system_s(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["there-is-no-such-program"], 127, "no program there-is-no-such-program"),
-        (["--device", "abacus", "true"], 2, "'abacus' is none of model, rtl"),
+        (["there-is-no-such-program"], 127, "program there-is-no-such-program was not found"),
+        (["--device", "abacus", "true"], 2, "unknown device 'abacus'; expected model, rtl"),
         ([], 2, "Missing argument"),
     ],
 )

@@ -156,7 +156,7 @@ def test_without_a_folder_for_counts_the_program_runs(cache):
         capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
     assert done.returncode == 3
-    assert done.stderr == "amoeba: nothing was counted: no temporary folder can be made (TMPDIR names one)\n"
+    assert done.stderr == "amoeba: nothing was counted: expected a writable temporary folder (TMPDIR)\n"
 
 
 def test_an_unknown_form_of_counts_is_refused_before_the_program_runs(cache):

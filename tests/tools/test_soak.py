@@ -251,7 +251,7 @@ def test_a_hang_is_a_problem_and_ends_the_run():
         fabric.network.pause(fabric.devices[0])
         result = run_soak(fabric, operations=50, patience=0.3)
     assert result.problems == tuple(
-        f"rank {rank}: no operation of 16 under way has completed for 0.3 s" for rank in range(2)
+        f"rank {rank}: no completion for 0.3 s, with 16 operations outstanding" for rank in range(2)
     )
 
 

@@ -135,9 +135,9 @@ def test_a_share_is_run_by_ids():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("replay", RECORDING, "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"), "without --jobs"),
-        (("soak", "--jobs", 2, "--listen", "127.0.0.1:0"), "ranks in several processes do one run"),
-        (("conformance", "--jobs", 2, "--listen", "127.0.0.1:0"), "its checks are not shared out"),
+        (("replay", RECORDING, "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"), "omit --jobs"),
+        (("soak", "--jobs", 2, "--listen", "127.0.0.1:0"), "several runs need all ranks in one process"),
+        (("conformance", "--jobs", 2, "--listen", "127.0.0.1:0"), "target in another process cannot be spread"),
         (("soak", "--jobs", 0), "Invalid value for '--jobs'"),
     ],
 )
@@ -185,12 +185,12 @@ def test_explore_prints_a_table_and_writes_files(tmp_path):
         ("64", "20"), ("64", "80"), ("256", "20"), ("256", "80")
     ]  # fmt: skip
     assert [star for star, *_ in rows] == ["*", " ", " ", " "]
-    assert "4 results, 0 of them known before" in result.output
+    assert "4 results, 0 of them from earlier runs" in result.output
     assert files["csv"].read_text().count("\n") == 5
     assert files["parquet"].read_bytes()[:4] == b"PAR1"
     assert files["svg"].read_text().startswith("<svg")
     again = run(*arguments)
-    assert "4 results, 4 of them known before" in again.output
+    assert "4 results, 4 of them from earlier runs" in again.output
 
 
 def test_explore_finds_the_same(spread_out, tmp_path):
@@ -224,12 +224,12 @@ def test_what_failed_is_told_and_exit_status_1(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("--set", "lines=64"), 2, "what is to be measured?"),
+        (("--set", "lines=64"), 2, "nothing to measure: expected a --workload, an --area or both"),
         (("--set", "lines"), 2, "expected AXIS=VALUE,VALUE"),
-        (("--set", "lines=64", "--set", "lines=128", "-w", "gups"), 2, "each axis once"),
+        (("--set", "lines=64", "--set", "lines=128", "-w", "gups"), 2, "expected each axis once"),
         (("-w", "gupps"), 2, "got 'gupps'"),
         (("-w", "missing.py"), 1, "No such file"),
-        (("-w", GUPS, "-d", "fpga"), 2, "'fpga' is none of model, rtl"),
+        (("-w", GUPS, "-d", "fpga"), 2, "unknown device 'fpga'; expected model, rtl"),
         (("-w", GUPS, "-d", "model", "--pareto", "lines"), 2, "expected two columns, got 'lines'"),
         (("-w", GUPS, "-d", "model", "--pareto", "luts,cycles"), 1, "expected a column with numbers"),
         (("-w", GUPS, "-d", "model", "--plot", "x.svg"), 2, "nothing to draw"),
@@ -256,6 +256,6 @@ def test_an_interrupted_exploration_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(store.Store, "put", then_stop)
     result = run(*arguments)
     assert result.exit_code == 130
-    assert "interrupted: 2 of 4 results are kept; the same command goes on from there" in result.stderr
+    assert "interrupted: 2 of 4 results are kept; the same command continues from there" in result.stderr
     monkeypatch.setattr(store.Store, "put", put)
-    assert "4 results, 2 of them known before" in run(*arguments).output
+    assert "4 results, 2 of them from earlier runs" in run(*arguments).output

@@ -374,13 +374,13 @@ def test_what_happened_until_an_error_is_shown(script):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere.py"], "neither a file nor one of conformance, endpoint"),
+        (["nowhere.py"], "unknown program 'nowhere.py'; expected a file or one of conformance, endpoint"),
         (["--device", "rtl", "gups"], "behind its name"),
-        (["--vcd", "a.vcd", "--fst", "a.fst"], "one simulation writes one format"),
+        (["--vcd", "a.vcd", "--fst", "a.fst"], "expected --vcd or --fst, got both"),
         (["--fst", "a.fst"], "only an RTL NIC has waveforms"),
         (["--tlps"], "only a NIC on PCI Express has packets: add --device"),
         (["--tlps", "--device", "rtl,model"], "only a NIC on PCI Express has packets"),
-        (["--tlps", "gups"], "a program has too many packets"),
+        (["--tlps", "gups"], "--tlps prints the packets of one atomic"),
         (["--events", "0", "gups"], "Invalid value"),
         (["gups", "--nope"], "No such option"),
     ],

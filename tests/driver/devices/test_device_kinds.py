@@ -45,7 +45,7 @@ def test_the_host_of_a_name_is_not_changed_by_options():
 def test_commands_say_the_same_of_names():
     ended = CliRunner().invoke(app, ["gups", "--device", "abacus"], env={"COLUMNS": "200"})
     assert ended.exit_code == 2
-    assert f"'abacus' is none of {known_kinds()}" in ended.output
+    assert f"unknown device 'abacus'; expected {known_kinds()}" in ended.output
 
 
 @pytest.mark.long

@@ -386,7 +386,7 @@ def test_info_tells_what_is_pinned(as_linux):
     result = invoke("info", "-v", "--device", f"pcie:{ADDRESS}")
     assert result.exit_code == 0, result.output
     assert "pcie:0000:01:00.0" in result.output
-    assert "64 MiB, 0.25 MiB per context that takes messages: pinned" in result.output
+    assert "64 MiB, 0.25 MiB per context that receives messages: pinned" in result.output
 
 
 def test_commands_say_in_a_line_what_is_wrong(as_linux):
