@@ -98,7 +98,7 @@ def build(
 
 
 def preloaded(built: Path) -> Path:
-    """Return the file for ``LD_PRELOAD`` of a library with others that are loaded with it: the file loads none of them.
+    """Return the file for ``LD_PRELOAD`` of a library with ``libraries``: unlike the library, the file loads no others.
 
     Preloaded, the others would precede the program's own libraries of the same functions under other names.
     """

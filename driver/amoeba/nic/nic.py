@@ -126,7 +126,7 @@ class Nic:
     # Capabilities and activity
 
     def atomic_mask(self, form: Form, op: int) -> int:
-        """Return the datatypes of ``op`` in ``form`` as the capability registers' bit mask, 0 for an unknown operation."""
+        """Return the datatypes of ``op`` in ``form`` as a bit mask of the capability registers; 0 if unknown."""
         masks = self._masks[form]
         return masks[op] if 0 <= op < len(masks) else 0
 
