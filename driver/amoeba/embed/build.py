@@ -98,7 +98,7 @@ def build(
 
 
 def preloaded(built: Path) -> Path:
-    """Return the file for ``LD_PRELOAD`` of a library with ``libraries``: unlike the library, the file loads no others.
+    """Return the file for ``LD_PRELOAD`` of a library with ``libraries``: the file itself loads none.
 
     Preloaded, the others would precede the program's own libraries of the same functions under other names.
     """
