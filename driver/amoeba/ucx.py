@@ -3,8 +3,8 @@
     import amoeba.ucx as ucxx
 
 Low level programs use :class:`Context`, :class:`Worker`, :class:`Endpoint` and :class:`Listener`. Asyncio programs
-use the functions of this module, which share a context and a worker of the process. Both have the same endpoints, whose
-operations return a :class:`Request`. docs/ucp.md has a table from ucxx to here. Unlike ucxx, this module has
+use the functions of this module, which share a context and a worker of the process. Both have the same endpoints,
+whose operations return a :class:`Request`. docs/ucp.md has a table from ucxx to here. Unlike ucxx, this module has
 remote memory: :meth:`Context.map`, :meth:`Endpoint.put`, :meth:`Endpoint.get`, :meth:`Endpoint.atomic`.
 """
 

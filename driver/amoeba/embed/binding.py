@@ -46,11 +46,11 @@ class Binding:
         name : str
             As declared.
         function : callable
-                Takes numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
-                nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.turns`).
-            status : callable
-                Converts an exception, or a result that C cannot have, to a value of C's type. KeyboardInterrupt and
-                SystemExit are no different: C decides whether a program ends.
+            Takes numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
+            nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.turns`).
+        status : callable
+            Converts an exception, or a result that C cannot have, to a value of C's type. KeyboardInterrupt and
+            SystemExit are no different: C decides whether a program ends.
 
         Raises FI_EINVAL for a function that was not declared, or is defined already.
         """
