@@ -151,7 +151,7 @@ def _runs_directory() -> Path:
 
 @cache
 def _libpython() -> str:
-    """The shared library of this Python, which the simulator loads; raises BenchFailure if it has none."""
+    """Return the shared library of this Python, which the simulator loads; raises BenchFailure without one."""
     command = [sys.executable, "-m", "cocotb_tools.config", "--libpython"]
     found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode != 0:
@@ -160,7 +160,7 @@ def _libpython() -> str:
 
 
 def _cocotb_environment(bench_module: str, folder: Path, seed: int) -> dict[str, str]:
-    """What cocotb's entry point, which the simulator loads, wants to know."""
+    """Return the environment of cocotb's entry point, which the simulator loads."""
     return {
         "COCOTB_TEST_MODULES": bench_module,
         "COCOTB_TOPLEVEL": _TOP,
@@ -174,7 +174,7 @@ def _cocotb_environment(bench_module: str, folder: Path, seed: int) -> dict[str,
 
 
 def _execute(command: list[str], folder: Path, environment: dict[str, str], timeout: float) -> str | None:
-    """Run the simulator; returns what went wrong with the process, if anything did."""
+    """Run the simulator; return a description of the process's failure, if it failed."""
     with (folder / "log").open("w") as log:
         try:
             subprocess.run(

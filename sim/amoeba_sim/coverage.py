@@ -76,7 +76,7 @@ class Cover:
         return dict(self._bins[point])
 
     def holes(self) -> dict[str, list[str]]:
-        """The possible bins that nothing hit, by point; empty when all is covered."""
+        """Return the possible bins that nothing hit, by point; empty when all are covered."""
         empty = {point: [name for name, count in bins.items() if not count] for point, bins in self._bins.items()}
         return {point: names for point, names in empty.items() if names}
 
@@ -91,7 +91,7 @@ class Cover:
 
     @classmethod
     def from_json(cls, text: str) -> "Cover":
-        """What :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         stored = json.loads(text)
         cover = cls()
         for point, bins in stored["bins"].items():
@@ -101,7 +101,7 @@ class Cover:
         return cover
 
     def to_markdown(self) -> str:
-        """A table with a row per point, then the holes, then what is impossible and why.
+        """Return a table with a row per point, then the holes, then impossible bins with their reasons.
 
         Counts of hits are left out: they change with every seed, and the page would with them.
         """

@@ -49,7 +49,7 @@ _REFUSED = slice(REFUSED_OFFSET, REFUSED_OFFSET + 4)
 
 
 class PciFunction:
-    """What a host sees of a NIC on PCI Express.
+    """A NIC on PCI Express, as a host sees it.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class PciFunction:
     # Reset
 
     def reset(self) -> None:
-        """Function level reset: everything as after power on, but for the host's maps and eventfds, and a count."""
+        """Perform a function level reset: only the host's maps and eventfds, and a count, outlive it."""
         self.memory.enable(False)
         self.device.function_reset()
         self.device.take_interrupts()
@@ -214,7 +214,7 @@ class PciFunction:
         self._initialize()
 
     def abandon(self) -> None:
-        """The host is gone: reset, and let go of all that it gave."""
+        """Reset after the host is gone, and release all its maps and eventfds."""
         self.reset()
         self.memory.clear()
         self.disconnect_vectors()

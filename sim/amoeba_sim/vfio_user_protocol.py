@@ -114,7 +114,7 @@ class Channel:
         return bool(self._unsent)
 
     def receive(self) -> Message | None:
-        """The next message; None if it has not come whole. Raises ProtocolError, EOFError or OSError at the end."""
+        """Return the next message, if it is complete. Raises ProtocolError, EOFError or OSError at the end."""
         while True:
             wanted = HEADER.size
             if len(self._arrived) >= HEADER.size:
