@@ -1,9 +1,9 @@
 """UCX's UCP API in Python (UCX 1.12.1): C's names and orders of arguments, on any Amoeba NIC.
 
-What C returns through pointers is returned, what fails raises a :class:`UcsError`, structures are dataclasses whose
-absent fields are None: docs/ucp.md has the rules.
+Calls return values that C returns through pointers, and raise a :class:`UcsError` when they fail. Structures are
+dataclasses whose absent fields are None: docs/ucp.md has the rules.
 
-``__all__`` of a file of this folder is what it adds to these names; what else it defines is the driver's.
+``__all__`` of a file of this folder lists the names that it adds; its other names are internal.
 """
 
 from amoeba.openucx.ucp import adapter, config, constants, datatypes, handles, library, status, structures

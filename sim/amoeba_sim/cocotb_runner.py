@@ -174,7 +174,7 @@ def _cocotb_environment(bench_module: str, folder: Path, seed: int) -> dict[str,
 
 
 def _execute(command: list[str], folder: Path, environment: dict[str, str], timeout: float) -> str | None:
-    """Run the simulator; returns what went wrong with the process, if anything did."""
+    """Run the simulator; return a description of the process's failure, if it failed."""
     with (folder / "log").open("w") as log:
         try:
             subprocess.run(

@@ -2,9 +2,9 @@
 """Mutation of hardware: does the test notice when a gate is wrong?
 
 Yosys puts all mutants into one netlist, each switched on by its number at the input ``mutant`` (0: none), so that
-one Verilator build serves them all. A mutant that no test notices is compared with the original by ABC's equivalence
-checker: for so many cycles after reset that all that the design remembers has come about and shown. Either nothing
-can notice the mutant, or the tests lack something, and the checker says what.
+one Verilator build serves them all. ABC's equivalence checker compares a mutant that no test notices with the
+original. The comparison covers enough cycles after reset for the design's whole state to come about and show. Either
+nothing can notice the mutant, or the tests lack something, and the checker says what.
 """
 
 import enum
@@ -35,9 +35,9 @@ class Verdict(enum.StrEnum):
 
     KILLED = "killed"
     SURVIVED = "survived"
-    """The tests passed, and inputs exist that would have told it from the original."""
+    """The tests passed, and some inputs distinguish the mutant from the original."""
     EQUIVALENT = "equivalent"
-    """No inputs tell it from the original."""
+    """No inputs distinguish the mutant from the original."""
     UNDECIDED = "undecided"
     """The tests passed; the solver found no answer in its time."""
 
@@ -66,7 +66,7 @@ class Mutant:
 
 
 class _Switched(wiring.Component):
-    """The component with one more input, which nothing listens to before the mutants are put in."""
+    """The component with one more input, which is unused before the mutants are inserted."""
 
     def __init__(self, component):
         self._component = component
@@ -188,7 +188,7 @@ class Mutants:
         return verdicts
 
     def compare(self, mutant: Mutant, timeout: int) -> Verdict:
-        """Whether any inputs tell the mutant from the original."""
+        """Decide whether any inputs distinguish the mutant from the original."""
         try:
             inputs = self.telling_inputs(mutant, timeout)
         except TimeoutError:

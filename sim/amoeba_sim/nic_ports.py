@@ -1,4 +1,4 @@
-"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checked, registered, told in a header."""
+"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checks, registers and a C++ header."""
 
 import re
 from dataclasses import dataclass
@@ -175,8 +175,8 @@ def _pcie_header(data_width: int) -> str:
 def registered_inputs(ports: dict[str, Port], top: str) -> str:
     """Generate a module around ``top`` with the same ports, whose inputs but the clocks come from registers.
 
-    The harness sets what the inputs will be just before the edge that makes them so. Nothing then hangs on what it
-    sets but registers, and logic is evaluated once a cycle, not once for its inputs and once for its registers.
+    The harness sets the next inputs just before the clock edge. Only registers then depend on the new values, and
+    logic is evaluated once a cycle, not once for its inputs and once for its registers.
     """
 
     def declared(port: Port) -> str:

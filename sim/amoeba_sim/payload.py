@@ -35,11 +35,11 @@ def unpack(shape, bits):
 
 
 _all_known = {}
-"""By the identity of a shape, since layouts have no hash: the shape, which lives as long, and its two functions."""
+"""Shapes, kept alive, with their two functions, by the identity of a shape: layouts have no hash."""
 
 
 def _known(shape):
-    """(shape, what packs, what unpacks): benches do both in every cycle, and layouts are slow to ask."""
+    """Return (shape, packer, unpacker): benches use both in every cycle, and layouts are slow to query."""
     known = _all_known.get(id(shape))
     if known is None:
         known = _all_known[id(shape)] = shape, _packer(shape), _unpacker(shape)

@@ -256,7 +256,7 @@ class _Effort:
     """Optimization by the compiler: more makes the simulation faster, and its build slower."""
 
     level: str
-    """Of optimisation, for what runs in every cycle."""
+    """Optimizations of code that runs in every cycle."""
     units: int
     """Pieces in which that is compiled, at the same time."""
 
@@ -317,7 +317,7 @@ def _gathered(objects: Path, effort: _Effort) -> list[str]:
 def _shared_runtime(objects: Path, key: str) -> Iterator[None]:
     """Lend Verilator's own runtime, compiled before with the same flags, to the make inside.
 
-    It is the same for every design, and most of the work for a small one.
+    The runtime is the same for every design, and most of the work for a small one.
     """
     runtime = cache_directory() / f"runtime-{key}"
     for compiled in runtime.glob("*.o"):

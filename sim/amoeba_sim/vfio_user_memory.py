@@ -43,8 +43,8 @@ class _Map:
 class GuestMemory:
     """Memory that a host has mapped for one NIC: VFIO type 1's rules, checked against an untrusted host.
 
-    The NIC reaches it while it is enabled: while the function is bus master. Every map raises OSError with the error
-    number for the host.
+    The NIC reaches the maps while they are enabled: while the function is bus master. Every map raises OSError with
+    the error number for the host.
 
     Files are memory (memfd) that cannot shrink: touching what was cut off would end this process, so others are
     refused. QEMU's ``memory-backend-memfd`` makes such.

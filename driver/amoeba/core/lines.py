@@ -16,34 +16,34 @@ from amoeba.core.errors import FabricError, fabric_error
 __all__ = ["LONGEST_POLL", "JsonLines"]
 
 LONGEST_POLL = 1e6
-"""Seconds that a poll object may be asked to wait: it takes no more than 2**31 milliseconds."""
+"""Maximum wait of a poll object in seconds: poll takes at most 2**31 milliseconds."""
 _LONGEST_LINE = 1 << 20
 
 
 class JsonLines:
-    """Lines of JSON over a TCP connection, which is closed with this.
+    """Lines of JSON over a TCP connection, which :meth:`close` closes.
 
-    Whatever takes data raises FI_ECONNABORTED when the other end is closed, and FI_ECONNREFUSED for what is no JSON
-    or a line of more than 2**20 bytes.
+    Calls that take data raise FI_ECONNABORTED when the other end is closed. They raise FI_ECONNREFUSED for data that
+    is no JSON, and for a line of more than 2**20 bytes.
     """
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a host that is gone says nothing
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # notices a host that is gone
         self._received = b""
         own(self)
 
     def send(self, value: object) -> None:
         """Send a value that JSON can carry. Raises FI_ECONNABORTED if the other end is known to be closed."""
         try:
-            # no signal, which programs in C would end by
+            # no SIGPIPE, which ends C programs
             self.socket.sendall(json.dumps(value).encode() + b"\n", socket.MSG_NOSIGNAL)
         except OSError as error:
             raise _gone(error) from error
 
     def receive(self, timeout: float | None = None, idle: Callable[[], object] | None = None) -> Any:
-        """The next value. Meanwhile ``idle`` is called again and again; without it, the wait is asleep.
+        """Return the next value. Calls ``idle`` repeatedly meanwhile; without ``idle``, the wait sleeps.
 
         Raises FI_ETIMEDOUT after ``timeout`` seconds.
         """
@@ -63,14 +63,14 @@ class JsonLines:
             raise _stranger(f"{line[:40]!r} is no JSON") from error
 
     def check(self) -> bool:
-        """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
+        """Take the data that has arrived, without waiting. Returns whether :meth:`receive` has a value at once."""
         if self._comes(0.0):
             self._receive_some()
         return b"\n" in self._received
 
     def _comes(self, longest: float | None) -> bool:
-        """Wait until there is something to be received, at most so many seconds; whether there is."""
-        poll = select.poll()  # unlike select(), it takes a descriptor of any number
+        """Wait for data, at most this many seconds; returns whether there is some."""
+        poll = select.poll()  # unlike select(), poll takes descriptors of any number
         poll.register(self.socket, select.POLLIN)
         return bool(poll.poll(None if longest is None else math.ceil(min(longest, LONGEST_POLL) * 1000)))
 
@@ -86,11 +86,11 @@ class JsonLines:
             raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         self.socket.close()
 
     def forked(self) -> None:
-        """This is a child of the process that has the connection, which ends with that process."""
+        """Close the connection in a child process; the parent keeps its own."""
         self.close()
 
 

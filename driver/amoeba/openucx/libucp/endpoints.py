@@ -53,21 +53,21 @@ _FLUSH = int(ucp_ep_close_mode.UCP_EP_CLOSE_MODE_FLUSH)
 
 
 class Endpoints:
-    """The ways to other workers."""
+    """Connections to other workers."""
 
     def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, printer: Printer) -> None:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._things, self._completions, self._printer = memory, things, completions, printer
         self.rings: dict[int, TransmitRings] = {}
-        """By the number of an endpoint: through which it posts."""
+        """The rings through which each endpoint posts, by endpoint number."""
         self.unread: dict[int, dict[int, memoryview]] = {}
-        """By the number of an endpoint: data of its stream that the program has, by address."""
+        """Stream data that the program holds, by endpoint number and address."""
 
     def _get(self, number: int) -> Endpoint:
         return self._things.get(number, Endpoint)
 
     def number(self, endpoint: ucp_ep_h) -> int:
-        """That of an endpoint, which has one from its first use on until it is over."""
+        """Return the number of an endpoint, which has one from its first use until it is closed."""
         assert isinstance(endpoint, Endpoint)
         known = self._things.of(endpoint, endpoint.worker)
         if known not in self.unread:
@@ -83,7 +83,7 @@ class Endpoints:
         return known
 
     def _drop(self, number: int) -> None:
-        """C's handle is nobody's any more."""
+        """Invalidate C's handle."""
         self.unread.pop(number, None)
         self.rings.pop(number, None)
         if self._things.has(number, Endpoint):

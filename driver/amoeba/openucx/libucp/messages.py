@@ -44,7 +44,7 @@ _STATUSES = {int(each): each for each in UcsStatus}
 
 
 class Messages:
-    """What handlers get, and what is read in order."""
+    """Active messages, which handlers get, and streams, which are read in order."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Messages:
         )
 
     def _show(self, worker: int, data: Any, *, kept: bool) -> int:
-        """What a handler is told of data: where it is, or a handle of what is still at its sender."""
+        """Return a handler's data argument: an address, or a handle of data that is still at its sender."""
         if data is None:
             return 0
         if isinstance(data, AmDescriptor):
@@ -111,7 +111,7 @@ class Messages:
         return address
 
     def _settled(self, worker: int, address: int, status: int) -> UcsStatus:
-        """What a handler has returned: if it does not keep the data, nobody has it any more."""
+        """Convert the status that a handler returned; unless the handler keeps the data, forget it."""
         if status != _IN_PROGRESS:
             self._forget(worker, address)
         return _STATUSES.get(status, UcsStatus.UCS_ERR_IO_ERROR)

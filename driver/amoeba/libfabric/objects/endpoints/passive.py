@@ -29,16 +29,16 @@ __all__ = ["PassiveEndpoint"]
 
 _BACKLOG = 128
 _AT_ONCE = 128
-"""Most connections that are taken at a time."""
+"""Maximum number of connections taken at a time."""
 _REQUEST_TIME = 5.0
-"""Seconds that whoever connects may take to say what it wants."""
+"""Seconds that a client may take to send its request."""
 
 
 class PassiveEndpoint(FabricObject):
     """Listens at a TCP address of this host: ``fi_passive_ep``. Bind an event queue, then :meth:`listen`.
 
     Each request is a FI_CONNREQ there, whose ``info`` opens the endpoint that accepts it, on any domain of the
-    fabric: ``domain.endpoint(info)``. Closing the passive endpoint refuses those that were not answered; connections
+    fabric: ``domain.endpoint(info)``. Closing the passive endpoint refuses unanswered requests; connections
     stay.
 
     Raises FI_EINVAL if ``info`` is not of type FI_EP_MSG.
@@ -49,19 +49,19 @@ class PassiveEndpoint(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"a passive endpoint is of type FI_EP_MSG, got {info.ep_attr.type!r}")
         super().__init__(fabric)
         self.info = info
-        """What is offered to those that connect."""
+        """The offer to clients."""
         self.backlog = _BACKLOG
-        """Most requests that wait for their answer; those beyond are refused."""
+        """Maximum number of requests that wait for an answer; further ones are refused."""
         self._eq: EventQueue | None = None
         self._address: SocketAddress = ("127.0.0.1", 0)
         self._listener: _Listener | None = None
         self._reserved: socket.socket | None = None
-        """The socket of an address that has been taken, until it listens."""
+        """The socket of an address that has been reserved, until it listens."""
         self._arrivals: dict[_Arrival, None] = {}
         self._requests: set[ConnectionRequest] = set()
 
     def bind(self, eq: EventQueue) -> None:
-        """Report requests there: ``fi_pep_bind``. Closing the queue closes this first.
+        """Report requests to an event queue: ``fi_pep_bind``. Closing the queue closes this first.
 
         Raises FI_EINVAL for a second one, or one of another fabric.
         """
@@ -75,10 +75,10 @@ class PassiveEndpoint(FabricObject):
         eq._adopt(self)
 
     def setname(self, address: SocketAddress) -> None:
-        """Choose where to listen, (host, port): ``fi_setname``. Otherwise only this host's processes can connect.
+        """Choose the address to listen at, (host, port): ``fi_setname``. By default only this host can connect.
 
         Port 0 is a free one, host "" every address of this host. Raises FI_EOPBADSTATE once it listens, FI_EINVAL and
-        FI_EADDRNOTAVAIL for what is no TCP address.
+        FI_EADDRNOTAVAIL for an invalid TCP address.
         """
         self._check_open()
         if self._listener is not None or self._reserved is not None:
@@ -87,8 +87,10 @@ class PassiveEndpoint(FabricObject):
         self._address = address
 
     def getname(self) -> SocketAddress:
-        """Where it listens: what peers give to ``connect``. Raises FI_EOPBADSTATE before :meth:`listen` and
-        :meth:`reserve`."""
+        """Return the address that peers pass to ``connect``.
+
+        Raises FI_EOPBADSTATE before :meth:`listen` and :meth:`reserve`.
+        """
         self._check_open()
         bound = self._reserved if self._listener is None else self._listener.socket
         if bound is None:
@@ -97,7 +99,7 @@ class PassiveEndpoint(FabricObject):
         return host, port
 
     def reserve(self) -> None:
-        """Take the address at which it will listen, so that its name is known before. It stays as it is then.
+        """Reserve the address at which it will listen, so that its name is known and fixed from now on.
 
         Raises FI_EADDRINUSE and FI_EADDRNOTAVAIL if the address cannot be had.
         """
@@ -115,14 +117,14 @@ class PassiveEndpoint(FabricObject):
         self._reserved = bound
 
     def _not_there(self, error: OSError) -> FabricError:
-        """What to raise where its address cannot be had."""
+        """Make the error for an address that cannot be had."""
         in_use = error.errno == Errno.FI_EADDRINUSE
         return fabric_error(
             Errno.FI_EADDRINUSE if in_use else Errno.FI_EADDRNOTAVAIL, f"cannot listen at {self._address}: {error}"
         )
 
     def getopt(self, level: int, optname: int) -> int:
-        """FI_OPT_CM_DATA_SIZE: most bytes of ``param``. Raises FI_ENOPROTOOPT for anything else."""
+        """Return FI_OPT_CM_DATA_SIZE: maximum bytes of ``param``. Raises FI_ENOPROTOOPT for other options."""
         self._check_open()
         if (level, optname) != (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE):
             raise fabric_error(Errno.FI_ENOPROTOOPT, "passive endpoints have FI_OPT_CM_DATA_SIZE only")
@@ -136,7 +138,7 @@ class PassiveEndpoint(FabricObject):
         self.backlog = backlog
 
     def listen(self) -> None:
-        """Let requests come: ``fi_listen``.
+        """Listen for requests: ``fi_listen``.
 
         Raises FI_ENOEQ without an event queue, FI_EOPBADSTATE if it listens already, FI_EADDRINUSE and
         FI_EADDRNOTAVAIL if the address cannot be had.
@@ -173,7 +175,7 @@ class PassiveEndpoint(FabricObject):
         return len(self._requests) + len(self._arrivals) >= self.backlog
 
     def _arrived(self, connected: socket.socket) -> None:
-        """Somebody has connected by TCP."""
+        """Take the connection of a client by TCP."""
         assert self._eq is not None
         if self._full:
             self._hang_up()
@@ -185,10 +187,10 @@ class PassiveEndpoint(FabricObject):
         self._eq._watch(arrival)
 
     def _hang_up(self) -> None:
-        """Let the oldest that has said nothing make room for others."""
+        """Close the oldest silent connection, so that others can connect."""
         oldest = next(iter(self._arrivals), None)
         if oldest is not None:
-            oldest.go_on()  # it may just have spoken
+            oldest.go_on()  # its request may just have arrived
         if oldest in self._arrivals:
             self._forget(oldest)
             oldest.lines.close()
@@ -199,7 +201,7 @@ class PassiveEndpoint(FabricObject):
         self._arrivals.pop(arrival, None)
 
     def _requested(self, lines: JsonLines, note: Note) -> None:
-        """An endpoint wants to be connected."""
+        """Report the request of an endpoint to be connected."""
         assert self._eq is not None
         request = ConnectionRequest(self._requests, lines, note.address)
         self._requests.add(request)
@@ -237,7 +239,7 @@ class _Listener:
         own(self)
 
     def forked(self) -> None:
-        """This is a child of the process that listens."""
+        """Close the socket in a child of the process that listens."""
         self.socket.close()
 
     def fileno(self) -> int:
@@ -247,7 +249,7 @@ class _Listener:
         for _ in range(_AT_ONCE):
             try:
                 connected, _ = self.socket.accept()
-            except OSError as error:  # none is left, or it has gone again
+            except OSError as error:  # no descriptor is free, or the client has gone again
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self._passive._hang_up()  # the next call finds a free descriptor
                 return
@@ -256,7 +258,7 @@ class _Listener:
 
 
 class _Arrival:
-    """Somebody who has connected, and has not said yet what he wants."""
+    """A client that has connected, and has not sent its request yet."""
 
     def __init__(self, passive: PassiveEndpoint, lines: JsonLines) -> None:
         self._passive: PassiveEndpoint = weakref.proxy(passive)
