@@ -13,7 +13,7 @@ from amoeba_model.forking import own
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 
-__all__ = ["LONGEST_POLL", "JsonLines"]
+__all__ = ["LONGEST_POLL", "JsonLines", "stranger"]
 
 LONGEST_POLL = 1e6
 """Seconds that a poll object may be asked to wait: it takes no more than 2**31 milliseconds."""
@@ -60,7 +60,7 @@ class JsonLines:
         try:
             return json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _stranger(f"{line[:40]!r} is no JSON") from error
+            raise stranger(f"{line[:40]!r} is no JSON") from error
 
     def check(self) -> bool:
         """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
@@ -83,7 +83,7 @@ class JsonLines:
             raise _gone("it closed the connection")
         self._received += data
         if len(self._received) > _LONGEST_LINE:
-            raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
+            raise stranger(f"a line has at most {_LONGEST_LINE} bytes")
 
     def close(self) -> None:
         """Idempotent."""
@@ -98,5 +98,6 @@ def _gone(error: object) -> FabricError:
     return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")
 
 
-def _stranger(what: str) -> FabricError:
+def stranger(what: str) -> FabricError:
+    """Return the FI_ECONNREFUSED to raise when another process sends nonsense."""
     return fabric_error(Errno.FI_ECONNREFUSED, f"this is no Amoeba process: {what}")

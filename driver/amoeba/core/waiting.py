@@ -11,7 +11,7 @@ from typing import Protocol
 
 from amoeba_model.side_by_side import helping_threads
 
-__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "alone", "close_epoll"]
+__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "Watcher", "alone", "close_epoll"]
 
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
@@ -79,6 +79,16 @@ class Source(Protocol):
 
     def go_on(self) -> None:
         """Do what can be done without waiting, and report it."""
+
+
+class Watcher(Protocol):
+    """An object that lets sources go on: event queues of libfabric, workers of UCX."""
+
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
+        """Let ``source`` go on from now on, when it can be read or, with ``writing``, written to."""
+
+    def _unwatch(self, source: Source) -> None:
+        """Forget it, before its descriptor is closed; nothing if it is not watched."""
 
 
 class Sources:

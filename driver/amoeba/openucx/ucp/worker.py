@@ -162,7 +162,7 @@ class Worker(WorkerBase):
         self.wireup.register(endpoint)
         return endpoint
 
-    def add_source(self, source: Source, *, writing: bool = False) -> None:
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
         """Let it go on in progress when it is ready."""
         if self.sources is None:
             self.sources = Sources()
@@ -170,7 +170,7 @@ class Worker(WorkerBase):
                 self.wakeup.watch(self.sources.fileno())
         self.sources.add(source, writing=writing)
 
-    def remove_source(self, source: Source) -> None:
+    def _unwatch(self, source: Source) -> None:
         """Not any more."""
         if self.sources is not None:
             self.sources.remove(source)
