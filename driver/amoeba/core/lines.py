@@ -1,8 +1,6 @@
 """Values between processes: each is a line of JSON over TCP."""
 
 import json
-import math
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -12,11 +10,10 @@ from amoeba_model.forking import own
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.waiting import readable_within
 
-__all__ = ["LONGEST_POLL", "JsonLines", "stranger"]
+__all__ = ["JsonLines", "stranger"]
 
-LONGEST_POLL = 1e6
-"""Seconds that a poll object may be asked to wait: it takes no more than 2**31 milliseconds."""
 _LONGEST_LINE = 1 << 20
 
 
@@ -52,7 +49,7 @@ class JsonLines:
             rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if idle is not None:
                 idle()
-            if self._comes(rest if idle is None else 0.0):
+            if readable_within([self.socket], rest if idle is None else 0.0):
                 self._receive_some()
             elif rest == 0.0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
@@ -64,15 +61,9 @@ class JsonLines:
 
     def check(self) -> bool:
         """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
-        if self._comes(0.0):
+        if readable_within([self.socket], 0.0):
             self._receive_some()
         return b"\n" in self._received
-
-    def _comes(self, longest: float | None) -> bool:
-        """Wait until there is something to be received, at most so many seconds; whether there is."""
-        poll = select.poll()  # unlike select(), it takes a descriptor of any number
-        poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(None if longest is None else math.ceil(min(longest, LONGEST_POLL) * 1000)))
 
     def _receive_some(self) -> None:
         try:

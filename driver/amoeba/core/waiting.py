@@ -7,14 +7,46 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from typing import Protocol
 
 from amoeba_model.side_by_side import helping_threads
 
-__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "Watcher", "alone", "close_epoll"]
+__all__ = [
+    "LONGEST_POLL",
+    "WAIT_SLICE",
+    "HasFileno",
+    "Source",
+    "Sources",
+    "WaitFd",
+    "Waitable",
+    "Watcher",
+    "alone",
+    "close_epoll",
+    "readable_within",
+]
 
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
+LONGEST_POLL = 1e6
+"""Maximum seconds of one sleep for descriptors: the system counts milliseconds in 31 bits."""
+
+
+class HasFileno(Protocol):
+    """An object with a file descriptor."""
+
+    def fileno(self) -> int: ...
+
+
+def readable_within(descriptors: Iterable[int | HasFileno], seconds: float | None) -> bool:
+    """Sleep until one of the descriptors can be read, at most ``seconds`` (None: any time); whether one can be.
+
+    The sleep ends after LONGEST_POLL seconds, too: callers who wait longer ask again.
+    """
+    poll = select.poll()  # unlike select(), it takes descriptors of any number
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else min(max(seconds, 0.0), LONGEST_POLL) * 1000))
 
 
 def alone() -> bool:
@@ -151,7 +183,7 @@ class Sources:
     def wait(self, timeout: float) -> None:
         """Sleep until one is ready, at most ``timeout`` seconds; also when closed meanwhile by another thread."""
         with contextlib.suppress(ValueError):
-            self._epoll.poll(timeout)
+            self._epoll.poll(min(timeout, LONGEST_POLL))
 
     def close(self) -> None:
         close_epoll(self._epoll)
