@@ -32,7 +32,6 @@ OVER_UCX: Mapping[str, str] = _APART | {
     "OMPI_MCA_osc_ucx_acc_single_intrinsic": "1",  # accumulates of one number are UCX's atomics
     "OMPI_MCA_spml": "ucx",
     "RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY": "true",  # else it loads the UCX of a wheel
-    "UCXPY_PROGRESS_MODE": "polling",  # its progress threads expect callbacks in their own thread
 }
 """For MPICH, Open MPI with its OpenSHMEM, and ucxx."""
 _MPICH = "MPIR_CVAR_"

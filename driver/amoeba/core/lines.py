@@ -1,8 +1,6 @@
 """Values between processes: each is a line of JSON over TCP."""
 
 import json
-import math
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -12,11 +10,10 @@ from amoeba_model.forking import own
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.waiting import readable_within
 
-__all__ = ["LONGEST_POLL", "JsonLines"]
+__all__ = ["JsonLines", "stranger"]
 
-LONGEST_POLL = 1e6
-"""Maximum wait of a poll object in seconds: poll takes at most 2**31 milliseconds."""
 _LONGEST_LINE = 1 << 20
 
 
@@ -52,7 +49,7 @@ class JsonLines:
             rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if idle is not None:
                 idle()
-            if self._comes(rest if idle is None else 0.0):
+            if readable_within([self.socket], rest if idle is None else 0.0):
                 self._receive_some()
             elif rest == 0.0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
@@ -60,19 +57,13 @@ class JsonLines:
         try:
             return json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _stranger(f"{line[:40]!r} is no JSON") from error
+            raise stranger(f"{line[:40]!r} is no JSON") from error
 
     def check(self) -> bool:
-        """Take the data that has arrived, without waiting. Returns whether :meth:`receive` has a value at once."""
-        if self._comes(0.0):
+        """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
+        if readable_within([self.socket], 0.0):
             self._receive_some()
         return b"\n" in self._received
-
-    def _comes(self, longest: float | None) -> bool:
-        """Wait for data, at most this many seconds; returns whether there is some."""
-        poll = select.poll()  # unlike select(), poll takes descriptors of any number
-        poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(None if longest is None else math.ceil(min(longest, LONGEST_POLL) * 1000)))
 
     def _receive_some(self) -> None:
         try:
@@ -83,7 +74,7 @@ class JsonLines:
             raise _gone("it closed the connection")
         self._received += data
         if len(self._received) > _LONGEST_LINE:
-            raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
+            raise stranger(f"a line has at most {_LONGEST_LINE} bytes")
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -98,5 +89,6 @@ def _gone(error: object) -> FabricError:
     return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")
 
 
-def _stranger(what: str) -> FabricError:
+def stranger(what: str) -> FabricError:
+    """Return the FI_ECONNREFUSED to raise when another process sends nonsense."""
     return fabric_error(Errno.FI_ECONNREFUSED, f"this is no Amoeba process: {what}")

@@ -7,14 +7,46 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from typing import Protocol
 
 from amoeba_model.side_by_side import helping_threads
 
-__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "alone", "close_epoll"]
+__all__ = [
+    "LONGEST_POLL",
+    "WAIT_SLICE",
+    "HasFileno",
+    "Source",
+    "Sources",
+    "WaitFd",
+    "Waitable",
+    "Watcher",
+    "alone",
+    "close_epoll",
+    "readable_within",
+]
 
 WAIT_SLICE = 0.05
-"""Seconds that a wait sleeps at a time, so that signal handlers run and other threads proceed."""
+"""Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
+LONGEST_POLL = 1e6
+"""Maximum seconds of one sleep for descriptors: the system counts milliseconds in 31 bits."""
+
+
+class HasFileno(Protocol):
+    """An object with a file descriptor."""
+
+    def fileno(self) -> int: ...
+
+
+def readable_within(descriptors: Iterable[int | HasFileno], seconds: float | None) -> bool:
+    """Sleep until one of the descriptors can be read, at most ``seconds`` (None: any time); whether one can be.
+
+    The sleep ends after LONGEST_POLL seconds, too: callers who wait longer ask again.
+    """
+    poll = select.poll()  # unlike select(), it takes descriptors of any number
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else min(max(seconds, 0.0), LONGEST_POLL) * 1000))
 
 
 def alone() -> bool:
@@ -83,6 +115,16 @@ class Source(Protocol):
         """Do the work that needs no waiting, and report it."""
 
 
+class Watcher(Protocol):
+    """An object that lets sources go on: event queues of libfabric, workers of UCX."""
+
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
+        """Let ``source`` go on from now on, when it can be read or, with ``writing``, written to."""
+
+    def _unwatch(self, source: Source) -> None:
+        """Forget it, before its descriptor is closed; nothing if it is not watched."""
+
+
 class Sources:
     """Sources that proceed while an event queue is read. ``fd``: one more descriptor to wait for. Linux only."""
 
@@ -143,7 +185,7 @@ class Sources:
     def wait(self, timeout: float) -> None:
         """Sleep until a source is ready, at most ``timeout`` seconds, or until another thread closes this."""
         with contextlib.suppress(ValueError):
-            self._epoll.poll(timeout)
+            self._epoll.poll(min(timeout, LONGEST_POLL))
 
     def close(self) -> None:
         close_epoll(self._epoll)

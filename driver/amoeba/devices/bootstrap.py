@@ -15,7 +15,6 @@ there are too many::
 
 import contextlib
 import json
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -23,7 +22,8 @@ from typing import Any, Self
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
-from amoeba.core.lines import LONGEST_POLL, JsonLines
+from amoeba.core.lines import JsonLines
+from amoeba.core.waiting import LONGEST_POLL, readable_within
 
 __all__ = ["Rendezvous"]
 
@@ -53,17 +53,12 @@ class _Reception:
             now = time.monotonic()
             for caller in [caller for caller, until in self._callers.items() if until <= now]:
                 self._drop(caller)
-            self._wait(min([deadline, *self._callers.values()]) - now)
+            sockets = [self._server, *(caller.socket for caller in self._callers)]
+            readable_within(sockets, min([deadline, *self._callers.values()]) - now)
             found = [caller for caller in list(self._callers) if self._hear(caller)]
             self._accept()
             if found or now >= deadline:
                 return found
-
-    def _wait(self, seconds: float) -> None:
-        poll = select.poll()
-        for each in (self._server, *(caller.socket for caller in self._callers)):
-            poll.register(each, select.POLLIN)
-        poll.poll(min(max(seconds, 0.0), LONGEST_POLL) * 1000)
 
     def _hear(self, caller: JsonLines) -> bool:
         """Return whether a connection is from an Amoeba process; hang up on any other."""
@@ -177,8 +172,9 @@ class Rendezvous:
         """
         deadline = time.monotonic() + timeout
         while True:
+            left = max(deadline - time.monotonic(), 0.001)
             try:
-                connected = socket.create_connection((host, port), timeout=max(deadline - time.monotonic(), 0.001))
+                connected = socket.create_connection((host, port), timeout=min(left, LONGEST_POLL))
                 break
             except (OSError, OverflowError) as error:
                 if time.monotonic() + _RETRY > deadline:

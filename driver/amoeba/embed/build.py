@@ -164,6 +164,7 @@ def _source(library: CLibrary, python: str) -> str:
 int amoeba_enter(void);
 int amoeba_in_vain(void);
 int amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t *result);
+int amoeba_is_deputy(void);
 int amoeba_set_bell(uintptr_t object, int eventfd);
 int amoeba_ring(uintptr_t object);
 void amoeba_end(void);

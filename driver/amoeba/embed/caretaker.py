@@ -1,6 +1,5 @@
 """The progress thread: runs a simulated NIC while the program computes, as hardware runs by itself."""
 
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.log import logger
+from amoeba.core.waiting import readable_within
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Caretaker"]
@@ -69,9 +69,7 @@ class Caretaker:
             return
         outside = self._network.outside
         if self._network.patience and outside is not None:
-            poll = select.poll()  # unlike select(), poll takes descriptors of any number
-            poll.register(outside, select.POLLIN)
-            poll.poll(_GLANCE * 1000)
+            readable_within([outside], _GLANCE)
         if not self._take_turn():
             time.sleep(_ABSENCE)
 

@@ -15,7 +15,6 @@ their host and a UDP port.
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -30,6 +29,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.waiting import readable_within
 from amoeba.devices.devices import SIMULATED_KINDS, default_parameters
 from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
@@ -207,9 +207,7 @@ class ProcessNic:
         if self.network.devices:
             self._rest(longest)
         else:
-            poll = select.poll()  # unlike select(), it takes a descriptor of any number
-            poll.register(self.device, select.POLLIN)
-            poll.poll(longest * 1000)
+            readable_within([self.device], longest)
         self._look()
 
     def forked(self) -> None:

@@ -11,6 +11,7 @@ from amoeba_model.pci import Command
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.waiting import LONGEST_POLL
 from amoeba.devices.pcie.binding import full_address
 from amoeba.devices.pcie.kernel import Kernel, LinuxKernel, Words
 from amoeba.devices.pcie.maps import PageMaps
@@ -161,7 +162,7 @@ class PcieDevice(Device):
     def wait(self, timeout: float) -> int:
         self._check_open()
         vectors = 0
-        for event, _ in self._interrupts.poll(max(timeout, 0)):
+        for event, _ in self._interrupts.poll(min(max(timeout, 0), LONGEST_POLL)):
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(event)
                 vectors |= 1 << self._vectors[event]

@@ -1,11 +1,11 @@
 """Queues, counters, wait sets and poll sets: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)."""
 
-import select
 import struct
 from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
+from amoeba.core.waiting import readable_within
 from amoeba.embed import Memory, out_of_turn
 from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
@@ -178,13 +178,11 @@ class Queues:
     def _rest(self, fid: Fid, left: float | None) -> None:
         """Sleep until the queue has an event, or a frame has arrived for the NIC."""
         longest = _MOST_REST if left is None else min(left, _MOST_REST)
-        network = self._process.nic.network
-        poll = select.poll()  # unlike select(), poll takes descriptors of any number
+        outside = self._process.nic.network.outside
+        descriptors = [] if outside is None else [outside]
         if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
-            poll.register(fid.thing, select.POLLIN)
-        if network.outside is not None:
-            poll.register(network.outside, select.POLLIN)
-        poll.poll(longest * 1000)
+            descriptors.append(fid.thing.fileno())
+        readable_within(descriptors, longest)
 
     def _event(self, fid: Fid, event: Any, buf: int, size: int, flags: int) -> int | None:
         """Store the next event and return its size; None for an empty queue, or an error that prevents it."""

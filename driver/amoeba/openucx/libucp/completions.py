@@ -9,6 +9,7 @@ from typing import Any
 
 from amoeba.embed import Memory, wait_until
 from amoeba.openucx.libucp.buffers import BYTES
+from amoeba.openucx.libucp.callbacks import caller, elsewhere
 from amoeba.openucx.libucp.fields import write_attributes
 from amoeba.openucx.libucp.library import REQUEST_SIZE
 from amoeba.openucx.libucp.process import Process
@@ -77,6 +78,7 @@ class Completions:
     def __init__(self, ffi: Any, lib: Any, memory: Memory, things: Things, process: Process) -> None:
         self._ffi, self._lib, self._null = ffi, lib, ffi.NULL
         self._memory, self._things, self._process = memory, things, process
+        self.call = caller(lib.amoeba_is_deputy)
         self._requests: dict[int, RequestMemory] = {}
         """By address."""
         self._spare: dict[int, list[RequestMemory]] = {}
@@ -235,19 +237,17 @@ class Completions:
 
     # The program's callbacks
 
-    @staticmethod
-    def _tell_sent(request: RequestMemory, status: int, data: Any) -> None:
+    def _tell_sent(self, request: RequestMemory, status: int, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, user_data)
+        self.call(call, request.area, status, user_data)
 
     def _tell_received(self, request: RequestMemory, status: int, info: ucp_tag_recv_info, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, self.info(info), user_data)
+        self.call(call, request.area, status, self.info(info), user_data)
 
-    @staticmethod
-    def _tell_counted(request: RequestMemory, status: int, length: int, data: Any) -> None:
+    def _tell_counted(self, request: RequestMemory, status: int, length: int, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, length, user_data)
+        self.call(call, request.area, status, length, user_data)
 
     def _tell_noted(self, request: RequestMemory, status: int, *told: Any) -> None:
         """Complete a request in the program's memory, which belongs to the program alone from now on."""
@@ -266,23 +266,27 @@ class Completions:
         return self._ffi.new("ucp_tag_recv_info_t *", (info.sender_tag, info.length))
 
     def on_sent(self, cb: Any) -> Callable[..., None] | None:
-        """Wrap a ``ucp_send_callback_t`` for the driver."""
-        return None if cb == self._null else lambda request, status: cb(request.area, status)
+        """``ucp_send_callback_t`` as the driver calls it."""
+        return None if cb == self._null else lambda request, status: self.call(cb, request.area, status)
 
     def on_received(self, cb: Any) -> Callable[..., None] | None:
-        """Wrap a ``ucp_tag_recv_callback_t`` for the driver."""
-        return None if cb == self._null else lambda request, status, info: cb(request.area, status, self.info(info))
+        """``ucp_tag_recv_callback_t``."""
+        if cb == self._null:
+            return None
+        return lambda request, status, info: self.call(cb, request.area, status, self.info(info))
 
     def on_counted(self, cb: Any) -> Callable[..., None] | None:
-        """Wrap a ``ucp_stream_recv_callback_t`` for the driver."""
-        return None if cb == self._null else lambda request, status, length: cb(request.area, status, length)
+        """``ucp_stream_recv_callback_t``."""
+        if cb == self._null:
+            return None
+        return lambda request, status, length: self.call(cb, request.area, status, length)
 
     # Waiting
 
     @staticmethod
     def outside(worker: WorkerBase) -> None:
-        """Raise INVALID_PARAM inside a callback, where a blocking call would wait forever."""
-        if worker.progressing:
+        """Raise INVALID_PARAM inside a callback, where a call that waits would wait for ever."""
+        if worker.progressing and not elsewhere(worker):
             raise invalid_param("a call that waits was made inside a callback of progress")
 
     def until_over(self, handle: Any) -> int:
@@ -293,7 +297,9 @@ class Completions:
         worker = request.worker
 
         def over() -> bool:
-            return bool(request.done or (worker.progress() and request.done))
+            if not request.done and not elsewhere(worker):
+                worker.progress()
+            return bool(request.done)
 
         wait_until(over, self._process.nic.rest)
         status: int = request.code

@@ -6,6 +6,7 @@ from typing import Any
 from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.embed import Memory
+from amoeba.openucx.libucp.callbacks import call_aside
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Writer, read_params, write_attributes
@@ -97,7 +98,9 @@ class Endpoints:
             cb = given.cb
             if cb == self._null:
                 return ucp_err_handler_t(None, given.arg)
-            return ucp_err_handler_t(lambda arg, ep, status: cb(arg or 0, self.number(ep), status), given.arg)
+            return ucp_err_handler_t(
+                lambda arg, ep, status: call_aside(cb, arg or 0, self.number(ep), status), given.arg
+            )
 
         readers = {
             "address": address,
@@ -193,14 +196,14 @@ class Endpoints:
             if cb == self._null:
                 return ucp_listener_conn_handler_t(None, given.arg)
             return ucp_listener_conn_handler_t(
-                lambda request, arg: cb(self._things.add(request, found), arg), given.arg
+                lambda request, arg: call_aside(cb, self._things.add(request, found), arg), given.arg
             )
 
         def accepted(given: Any) -> ucp_listener_accept_handler_t:
             cb = given.cb
             if cb == self._null:
                 return ucp_listener_accept_handler_t(None, given.arg)
-            return ucp_listener_accept_handler_t(lambda ep, arg: cb(self.number(ep), arg), given.arg)
+            return ucp_listener_accept_handler_t(lambda ep, arg: call_aside(cb, self.number(ep), arg), given.arg)
 
         readers = {
             "sockaddr": lambda given: read_sockaddr(self._memory, given, "params.sockaddr"),

@@ -240,6 +240,7 @@ LIBRARY = CLibrary(
         void request_note(uintptr_t request, int status, uint64_t tag, size_t length);
         int request_noted(uintptr_t request, int *status, ucp_tag_recv_info_t *info);
         int amoeba_set_bell(uintptr_t object, int eventfd);
+        int amoeba_is_deputy(void);
     """,
     source=_source(),
     links=("libucp.so",),

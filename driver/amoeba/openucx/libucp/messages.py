@@ -75,7 +75,7 @@ class Messages:
         def call(arg: Any, data: Any, length: int, reply: ucp_ep_h | None, given: int) -> UcsStatus:
             ep = 0 if reply is None else self._endpoints.number(reply)
             address = self._show(worker, data, kept=bool(given & _KEPT_OLD))
-            return self._settled(worker, address, cb(arg, address, length, ep, int(given)))
+            return self._settled(worker, address, self._completions.call(cb, arg, address, length, ep, int(given)))
 
         ucp_worker_set_am_handler(found, id, None if cb == self._null else call, arg, flags)
 
@@ -91,7 +91,8 @@ class Messages:
                 address = self._show(worker, data, kept=bool(attributes & _KEPT))
                 headed = 0 if header is None else address_of(header)
                 param = self._ffi.new("ucp_am_recv_param_t *", (attributes, ep))
-                return self._settled(worker, address, cb(arg or 0, headed, header_length, address, length, param))
+                status = self._completions.call(cb, arg or 0, headed, header_length, address, length, param)
+                return self._settled(worker, address, status)
 
             return None if cb == self._null else call
 

@@ -7,6 +7,7 @@ from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.core.process_memory import accessible
 from amoeba.embed import Binding, Memory, out_of_turn, wait_until
+from amoeba.openucx.libucp.callbacks import elsewhere
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Reader, Writer, read_params, write_attributes
@@ -104,6 +105,8 @@ class Workers:
 
     def ucp_worker_destroy(self, worker: int) -> None:
         found = self._get(worker)
+        if elsewhere(found):
+            wait_until(lambda: not elsewhere(found), self._process.nic.rest)
         try:
             found.close()
         finally:
@@ -155,7 +158,8 @@ class Workers:
         write_attributes(self._memory, attr, ucp_worker_address_query(packed, wanted))
 
     def ucp_worker_progress(self, worker: int) -> int:
-        return self._things.get(worker, Worker).progress()
+        found = self._get(worker)
+        return 0 if elsewhere(found) else found.progress()
 
     # Waiting
 

@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import functools
 import os
-import select
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from amoeba.core.guard import Guard
-from amoeba.core.waiting import WAIT_SLICE, WaitFd
+from amoeba.core.waiting import WAIT_SLICE, WaitFd, readable_within
 from amoeba.openucx.ucp.adapter import Adapter
 from amoeba.openucx.ucp.status import UcsError, UcsStatus, invalid_param, ucs_error
 from amoeba.openucx.ucxx.loops import LoopProgress
@@ -128,7 +127,7 @@ class Progress:
                 self.go_on()
                 self.guard.without(lambda: None)
             elif not self.go_on() and not ready() and (armed := self.arm()):
-                _sleep(armed, WAIT_SLICE if rest is None else min(rest, WAIT_SLICE))
+                readable_within(armed, WAIT_SLICE if rest is None else min(rest, WAIT_SLICE))
 
     def sleep_for(self, worker: Attended, seconds: float | None) -> None:
         """Sleep until a worker has work, at most ``timeout`` seconds; do not sleep if one has."""
@@ -138,7 +137,7 @@ class Progress:
         else:
             armed = _armed((worker,))
         if armed is not None:
-            _sleep(armed, WAIT_SLICE if seconds is None else min(seconds, WAIT_SLICE))
+            readable_within(armed, WAIT_SLICE if seconds is None else min(seconds, WAIT_SLICE))
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> LoopProgress:
         """Return this event loop's progress. Raises BUSY if a loop of another thread is at work, without a thread."""
@@ -249,7 +248,7 @@ class Progress:
         return []
 
     def _sleep(self, descriptors: list[int]) -> None:
-        _sleep(descriptors, self.sleep_at_most)
+        readable_within(descriptors, self.sleep_at_most)
         if self._alarm is not None:
             self._alarm.set(False)
 
@@ -281,14 +280,6 @@ def _armed(workers: Iterable[Attended]) -> list[int] | None:
                 return None
             descriptors.append(worker.fileno())
     return descriptors
-
-
-def _sleep(descriptors: list[int], seconds: float) -> None:
-    """Wait until a descriptor is readable."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    poll.poll(seconds * 1000)
 
 
 def _close(close: Callable[[], object]) -> None:

@@ -358,7 +358,7 @@ def test_strangers_keep_nobody_from_connecting(client, server, passive):
 
 
 def test_a_stranger_who_says_nothing_is_shown_out(server, passive, monkeypatch):
-    monkeypatch.setattr("amoeba.libfabric.objects.endpoints.passive._REQUEST_TIME", 0.05)
+    monkeypatch.setattr(passive._listener, "patience", 0.05)
     with contextlib.closing(socket.create_connection(passive.getname())) as stranger:
         assert server.events.sread(0.3) is None
         stranger.settimeout(30)

@@ -26,6 +26,17 @@ while holding.agent_turns() < before + 3:
     holding.usleep(1000)
 assert holding.agent_delete() == 0
 """
+CONNECTED = """
+assert holding.agent_new({mode}) == 0
+assert free.agent_connect() == 0
+assert holding.agent_delete() == 0
+"""
+LINGERING = """
+assert holding.agent_new({mode}) == 0
+assert free.agent_linger() == 0
+assert holding.agent_delete() == 0
+assert holding.agent_lingered() == 1
+"""
 LEFT = """
 assert holding.agent_new({mode}) == 0
 assert free.agent_exchange() == 0
@@ -69,3 +80,13 @@ def test_d5_a_progress_thread_ends_whoever_has_pythons_lock(run_python, code, mo
 @pytest.mark.parametrize("code", [LEFT, CALLED_LATE], ids=["at once", "later"])
 def test_d5_calls_of_threads_that_outlive_the_nic_are_silent(run_python, code):
     run_python(code, mode=0)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["polling", "waking", "until it may sleep"])
+def test_callbacks_may_wait_for_what_the_progress_thread_does(run_python, mode):
+    """Those of listeners, errors and requests, as in ucxx, whose progress thread makes all calls of its worker."""
+    run_python(CONNECTED, mode=mode)
+
+
+def test_a_worker_outlives_the_callbacks_of_its_progress(run_python):
+    run_python(LINGERING, mode=0)

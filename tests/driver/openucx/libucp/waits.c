@@ -1,6 +1,8 @@
 /* Sleeping, threads, listeners, and what is told about objects. One test per run, named by the argument. */
 #include "program.h"
 
+#include <semaphore.h>
+
 static char out[64] = "waits", in[64];
 static ucp_request_param_t plain;
 
@@ -191,6 +193,72 @@ static void test_listeners(void) {
     close_all();
 }
 
+static sem_t wanted, done;
+static ucp_conn_request_h handed;
+static ucp_ep_h of_server;
+
+/* The thread that answers connection requests, which makes progress meanwhile. */
+static void *answers_requests(void *unused) {
+    ucp_ep_params_t answers = { .field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST };
+    sem_wait(&wanted);
+    for (int turn = 0; turn < 100; turn++)
+        IS(ucp_worker_progress(worker), 0); /* the handler's thread is at it */
+    answers.conn_request = handed;
+    OK(ucp_ep_create(worker, &answers, &of_server));
+    sem_post(&done);
+    return NULL;
+}
+
+static void *flushes_once(void *unused) {
+    stage = 1;
+    OK(ucp_worker_flush(worker)); /* waits until the handler has returned */
+    return NULL;
+}
+
+static void hand_over(ucp_conn_request_h request, void *arg) {
+    pthread_create(arg, NULL, flushes_once, NULL);
+    while (!stage)
+        usleep(1000);
+    handed = request;
+    sem_post(&wanted);
+    sem_wait(&done);
+    IS(ucp_worker_progress(worker), 0); /* which no callback may */
+    called++;
+}
+
+static void test_a_handler_waits_for_a_thread_that_makes_progress(void) {
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    pthread_t answering, flushing;
+    ucp_listener_params_t params = { .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                     .sockaddr = { (struct sockaddr *)&at, sizeof at },
+                                     .conn_handler = { hand_over, &flushing } };
+    ucp_listener_attr_t attr = { .field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR };
+    ucp_ep_params_t calls = { .field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER };
+    ucp_listener_h listener;
+    ucp_ep_h here;
+    void *request;
+    open_all();
+    sem_init(&wanted, 0, 0);
+    sem_init(&done, 0, 0);
+    pthread_create(&answering, NULL, answers_requests, NULL);
+    OK(ucp_listener_create(worker, &params, &listener));
+    OK(ucp_listener_query(listener, &attr));
+    calls.sockaddr = (ucs_sock_addr_t){ (struct sockaddr *)&attr.sockaddr, sizeof at };
+    OK(ucp_ep_create(worker, &calls, &here));
+    until_told();
+    pthread_join(answering, NULL);
+    pthread_join(flushing, NULL);
+    request = ucp_tag_recv_nbx(worker, in, 8, 1, -1, &plain);
+    OK(ended(ucp_tag_send_nbx(here, out, 8, 1, &plain)));
+    OK(ended(request));
+    ucp_ep_destroy(of_server);
+    ucp_ep_destroy(here);
+    ucp_listener_destroy(listener);
+    close_all();
+}
+
 static void test_what_is_told(void) {
     ucp_lib_attr_t lib = { .field_mask = UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL };
     ucp_context_attr_t attr = { .field_mask = UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME };
@@ -281,7 +349,8 @@ static void test_a3_a_forced_close_cancels_operations_and_flushes(void) {
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         T(descriptors_tell), T(a_thread_that_waits_holds_up_nobody), T(memory_is_watched), T(threads_take_turns),
-        T(listeners), T(what_is_told), T(a3_a_forced_close_cancels_operations_and_flushes),
+        T(listeners), T(a_handler_waits_for_a_thread_that_makes_progress), T(what_is_told),
+        T(a3_a_forced_close_cancels_operations_and_flushes),
     };
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
 }

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import socket
-import time
 
 import amoeba.ucp as ucp
 import pytest
@@ -18,6 +17,12 @@ CLIENT = ucp.UCP_EP_PARAMS_FLAGS_CLIENT_SERVER
 SEND_ID = ucp.UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID
 RESET = ucp.UCS_ERR_CONNECTION_RESET
 LOCAL = ("127.0.0.1", 0)
+CLIENT_NUMBER = 1 << 23
+"""Of the first endpoint that calls a listener."""
+
+
+def _request_data(number):
+    return number.to_bytes(4, "little") + bytes(8)
 
 
 class Server(Entity):
@@ -310,11 +315,12 @@ def test_a_listener_can_be_destroyed_before_its_requests_are_accepted(models):
         b"GET / HTTP/1.1\r\n\r\n",
         b"[1]\n",
         b'["amoeba-ucp-1", "request", "00", 8388608, 0]\n',
-        b'["amoeba-ucp-1", "request", "zz", 8388608, 0]\n',
-        b'["amoeba-ucp-1", "accept", "", 0, 0]\n',
-        b'["amoeba-ucp-1", "request", "", 8388609, 0]\n',
-        b'["amoeba-ucp-1", "request", "", 1e400, 0]\n',
-        b'["amoeba-ucp-1", "request", "", 8388608, -1]\n',
+        b'["amoeba-connection-1", "request", "", "000080000000000000000000"]\n',
+        b'["amoeba-ucp-2", "request", "00", "000080000000000000000000"]\n',
+        b'["amoeba-ucp-2", "request", "zz", "000080000000000000000000"]\n',
+        b'["amoeba-ucp-2", "accept", "", ""]\n',
+        b'["amoeba-ucp-2", "request", "", 1e400]\n',
+        b'["amoeba-ucp-2", "request", "", 8388608]\n',
         b"[" * 100000 + b"\n",
         bytes(range(256)) * 8192,
     ],
@@ -331,7 +337,7 @@ def test_a_stranger_who_calls_is_hung_up_on_and_others_are_served(models, line):
         call(client, server.sockaddr)
         server.accept(client)
         exchange(client, server)
-        wait_for(lambda: not server.listener.callers, server)
+        wait_for(lambda: not server.listener.listening.callers, server)
     assert server.requests == []
 
 
@@ -340,22 +346,35 @@ def test_a_server_that_answers_nonsense_fails_the_endpoint(models):
     handler = Handler()
     with contextlib.closing(socket.create_server(LOCAL)) as listening:
         call(client, listening.getsockname(), **handler.params())
-        wait_for(lambda: bool(_accepted(listening)), client)
-        wait_for(lambda: handler.heard, client)
+        connected, _ = listening.accept()
+        with contextlib.closing(connected):
+            connected.sendall(b'["amoeba-ucp-2", "accept", "1234", ""]\n')
+            wait_for(lambda: handler.heard, client)
+            assert json.loads(connected.makefile().readline())[:2] == ["amoeba-ucp-2", "request"]
     assert handler.statuses == [RESET]
 
 
-def _accepted(listening):
-    listening.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        connected, _ = listening.accept()
-        connected.setblocking(True)
-        with connected:
-            assert json.loads(connected.makefile().readline())[1] == "request" if False else True
-            connected.sendall(b'["amoeba-ucp-1", "accept", "1234", 0, 0]\n')
-            time.sleep(0.05)
-        return True
-    return False
+@pytest.mark.parametrize(
+    "data",
+    [b"", _request_data(CLIENT_NUMBER) + b"0", _request_data(CLIENT_NUMBER | 1), _request_data(0), bytes([255] * 12)],
+    ids=["none", "too long", "odd", "of a worker's address", "too large"],
+)
+def test_a_request_without_a_client_s_number_is_hung_up_on(models, data):
+    client, server = Entity(models[0]), Server(models[1])
+    address = bytes(ucp.ucp_worker_get_address(client.worker)[0])
+    with contextlib.closing(socket.create_connection(server.sockaddr)) as stranger:
+        stranger.sendall(json.dumps(["amoeba-ucp-2", "request", address.hex(), data.hex()]).encode() + b"\n")
+        stranger.setblocking(False)
+        wait_for(lambda: _closed(stranger), server)
+        assert not server.listener.listening.callers
+    assert server.requests == []
+
+
+def _closed(stranger):
+    try:
+        return stranger.recv(1) == b""
+    except BlockingIOError:
+        return False
 
 
 def test_all_operations_work_on_such_endpoints(models):
@@ -387,14 +406,14 @@ def test_callers_that_say_nothing_keep_nobody_out(adapters, monkeypatch):
         call(client, server.sockaddr)
         server.accept(client)
         exchange(client, server)
-        assert server.listener.hung_up >= 5
+        assert server.listener.listening.hung_up >= 5
 
 
 def test_a_listener_without_free_descriptors_hangs_up_on_the_silent(adapters, monkeypatch):
     client, server = Entity(adapters[0]), Server(adapters[1])
     with contextlib.closing(socket.create_connection(server.sockaddr)):
-        wait_for(lambda: server.listener.callers, server)
-        real, failures = server.listener._socket, [OSError(errno.EMFILE, "too many open files")]
+        wait_for(lambda: server.listener.listening.callers, server)
+        real, failures = server.listener.listening.socket, [OSError(errno.EMFILE, "too many open files")]
 
         class Full:
             def __getattr__(self, name):
@@ -405,10 +424,10 @@ def test_a_listener_without_free_descriptors_hangs_up_on_the_silent(adapters, mo
                     raise failures.pop()
                 return real.accept()
 
-        monkeypatch.setattr(server.listener, "_socket", Full())
+        monkeypatch.setattr(server.listener.listening, "socket", Full())
         call(client, server.sockaddr)
         server.accept(client)
-        assert server.listener.hung_up == 1
+        assert server.listener.listening.hung_up == 1
         monkeypatch.undo()
         exchange(client, server)
 

@@ -1,5 +1,6 @@
 """Progress by a thread, and calls of several threads."""
 
+import math
 import threading
 import time
 
@@ -132,3 +133,20 @@ def test_sleeping_until_an_event_wakes_for_messages_and_signals(parties):
     parties.b.signal()
     assert parties.b.epoll_file_descriptor >= 0
     assert not parties.b.arm()
+
+
+@pytest.mark.parametrize("milliseconds", [10**15, math.inf])
+def test_sleeps_may_be_longer_than_the_system_counts(parties, milliseconds):
+    for _ in range(2):  # the second time it sleeps until the signal
+        parties.b.signal()
+        parties.b.progress_worker_event(epoll_timeout=milliseconds)
+    for worker in (parties.a, parties.b):
+        worker.start_progress_thread(epoll_timeout=milliseconds)
+    receive = parties.ba.tag_recv(bytearray(4), 1)
+    parties.ab.tag_send(b"told", 1).result(milliseconds)
+    assert receive.result(milliseconds) == b"told"
+    for worker in (parties.a, parties.b):
+        worker.stop_progress_thread()
+    receive = parties.ba.tag_recv(bytearray(4), 1)
+    parties.ab.tag_send(b"more", 1)
+    assert receive.result(milliseconds) == b"more"
