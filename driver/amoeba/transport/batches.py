@@ -19,7 +19,8 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.errno import Errno
 from amoeba.core.errors import RETURN_CODE_ERRNO, fabric_error
 from amoeba.nic.nic import Nic
-from amoeba.transport.requests import Grant, Request, Tally
+from amoeba.transport.operation import Operation
+from amoeba.transport.requests import Tally
 
 __all__ = ["BATCH_FAILURE", "BATCH_STATUS", "Batch", "Batches", "Descriptors", "Numbers", "is_batched", "token_of"]
 
@@ -90,8 +91,11 @@ class Descriptors:
         return block
 
 
-class Batch(Request):
-    """``count`` requests of one kind, which end as one."""
+class Batch(Operation):
+    """``count`` requests of one kind, which end as one.
+
+    Whoever posts a batch sets ``buffers`` and ``grants``, if its requests need any.
+    """
 
     counted = False
     """Its requests are, one by one."""
@@ -106,12 +110,15 @@ class Batch(Request):
         destinations: dict[int, int],
         *,
         fenced: bool = False,
-        buffers: Any = None,
-        grants: tuple[Grant, ...] = (),
         report: npt.NDArray[Any] | None = None,
     ) -> None:
-        dest_addr = next(iter(destinations.values())) if len(destinations) == 1 else _SEVERAL
-        super().__init__(context, kind, silent, dest_addr, 0, buffers, grants)
+        self.context = context
+        self.kind = kind
+        self.silent = silent
+        self.dest_addr = next(iter(destinations.values())) if len(destinations) == 1 else _SEVERAL
+        self.length = 0
+        self.buffers = None
+        self.grants = ()
         self.peer = _SEVERAL
         self.count = count
         self.descriptors = descriptors
@@ -331,7 +338,7 @@ class Batches:
         self._end(batch)
         return batch
 
-    def outstanding(self) -> list[tuple[int, Request]]:
+    def outstanding(self) -> list[tuple[int, Operation]]:
         """Return the batches that have requests under way, by where these were posted: one several times."""
         return [(stretch.position, stretch.batch) for stretch in self._stretches.values()]
 

@@ -1,51 +1,35 @@
-"""From a request's buffers to its descriptors.
+"""From an operation's buffers to its descriptors.
 
 Whoever posts has checked everything: here nothing is refused but for want of room in the ring. One buffer on each
-side takes one descriptor, which an API writes by :meth:`TransmitRings.post` itself; this is for all that takes more.
+side takes one descriptor, which an API posts by :meth:`TransmitRings.post` itself; this is for all that takes more.
 """
 
-import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
 from amoeba.core.buffers import Segment, address_of, cut
-from amoeba.transport.requests import Grant, Piece, Request
+from amoeba.transport.operation import Operation
+from amoeba.transport.requests import Grant, Piece
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import TransmitRings
 
-__all__ = ["INLINE_SIZE", "Local", "PostFlags", "gathered", "grants_of", "keep_of", "post_vector", "total"]
+__all__ = ["INLINE_SIZE", "Local", "Scattered", "gathered", "grants_of", "keep_of", "post_scattered", "total"]
 
 INLINE_SIZE = 8
 """Most bytes of operands that fit into a descriptor."""
 _U64 = 2**64 - 1
 _FENCE = int(DescriptorFlags.FENCE)
-_FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
+_FENCES = int(DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
 _WRITE = int(DescriptorOpcode.WRITE)
 _READ = int(DescriptorOpcode.READ)
 
 
-class PostFlags(enum.IntFlag):
-    """How a request is posted."""
-
-    NONE = 0
-    MORE = 1
-    """Others follow at once: the doorbell is theirs."""
-    FENCE = 2
-    """It begins when everything sent to this peer before has been answered."""
-    INJECT = 4
-    """Operands and compare values, of 64 bytes each at most, are copied."""
-    COMMIT = 8
-    """It ends when the peer's memory has what it changed."""
-    FENCE_ALL = 16
-    """It begins when everything that the NIC's context sent before, to whichever peer, has been answered."""
-
-
 class Local:
-    """One local buffer of a request. ``keep``: what keeps it accessible to the NIC; None: nothing does yet."""
+    """One local buffer of an operation. ``keep``: what keeps it accessible to the NIC; None: nothing does yet."""
 
     __slots__ = ("address", "keep", "length", "view", "writable")
 
@@ -86,49 +70,51 @@ def gathered(buffers: Sequence[Local], length: int) -> Local:
     return Local(whole, None, writable=False)
 
 
-def post_vector(
-    rings: TransmitRings,
-    request: Request,
-    flags: PostFlags,
-    peer: int,
-    opcode: int,
-    op: int,
-    datatype: int,
-    operands: Sequence[Local],
-    compared: Sequence[Local],
-    results: Sequence[Local],
-    remote: Sequence[Segment],
-    data: int | None = None,
-) -> None:
-    """Post a request of scattered buffers and segments, in as many descriptors as these and its data need.
+class Scattered(NamedTuple):
+    """The memory of an operation that takes several descriptors; what there is of it is as long as ``remote``."""
 
-    ``request.length`` is that of ``remote``, and of all sorts of buffers that there are. ``data``: immediate data.
-    Raises FI_EAGAIN if the ring is full, FI_EINVAL if it has not as many entries as there are pieces.
+    operands: Sequence[Local]
+    compared: Sequence[Local]
+    results: Sequence[Local]
+    remote: Sequence[Segment]
+
+
+def post_scattered(
+    rings: TransmitRings, operation: Operation, memory: Scattered, *, inject: bool = False, commit: bool = False
+) -> None:
+    """Post an operation on scattered memory, in as many descriptors as its pieces and its immediate data need.
+
+    The operation's flags are those of a single descriptor: fences are for the first one, immediate data for the last.
+    ``inject``: operands and compare values, of 64 bytes each at most, are copied. ``commit``: it ends when the peer's
+    memory has what it changed. Raises FI_EAGAIN if the ring is full, FI_EINVAL if it has not as many entries as there
+    are pieces.
     """
-    length = request.length
+    length = operation.length
     rings.check_space()
+    operands, compared, results, remote = memory
     used = [*operands, *compared, *results]
     vectors = [[buffer.segment for buffer in buffers] for buffers in (operands, compared, results)]
-    if flags & PostFlags.INJECT:
+    if inject:
         used = [*results]
         for vector, buffers, offset in ((0, operands, 0), (1, compared, INJECT_SIZE)):
             if buffers:
                 vectors[vector] = [Segment(rings.stash([b.view for b in buffers], offset), length)]
     absent = Segment(0, length)
+    opcode = operation.opcode
     pieces = [
         Piece(opcode, 0, there.length, there.address, there.key, local.address, result.address, compare.address)
         for there, local, compare, result in cut([remote, *(vector or [absent] for vector in vectors)])
     ]
-    if flags & PostFlags.COMMIT and length:
+    if commit and length:
         used.append(_commit(pieces))
-    if data is not None:
-        _attach(pieces, data)
-    fences = (_FENCE if flags & PostFlags.FENCE else 0) | (_FENCE_ALL if flags & PostFlags.FENCE_ALL else 0)
+    if operation.flags & _IMMEDIATE:
+        _attach(pieces, operation.compare)
+    fences = operation.flags & _FENCES
     if fences:
         pieces[0] = pieces[0]._replace(flags=pieces[0].flags | fences)
-    request.buffers = keep_of(used)
-    request.grants = grants_of(used)
-    rings.post_chain(request, flags & PostFlags.MORE, peer, op, datatype, pieces)
+    operation.buffers = keep_of(used)
+    operation.grants = grants_of(used)
+    rings.post_chain(operation, pieces)
 
 
 def _commit(pieces: list[Piece]) -> Local:

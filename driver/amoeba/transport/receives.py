@@ -26,9 +26,10 @@ from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.operation import keeps
 from amoeba.transport.receive import ANYBODY, Receive
 from amoeba.transport.rendezvous import Record
-from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Kind, Tally, keeps
+from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Kind, Tally
 
 __all__ = ["ANYBODY", "Claim", "Outlet", "Receive", "Receives", "same_context"]
 

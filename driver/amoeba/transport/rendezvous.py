@@ -20,15 +20,16 @@ from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import Segment
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.operation import Operation, engine_operation, filled, keeps
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.requests import NEVER, Grant, Kind, Piece, Request, keeps
+from amoeba.transport.requests import NEVER, Grant, Kind, Piece
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["LongReceives", "LongSends", "Record"]
@@ -49,7 +50,7 @@ _BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
 class _LongSend:
     """A message that its receiver has neither read nor refused yet."""
 
-    request: Request
+    request: Operation
     """What the application is told of."""
     key: int
     grants: tuple[Grant, ...]
@@ -94,64 +95,46 @@ class LongSends:
         self._peer_failed = rings.peer_failed
         rings.peer_failed = self._fail
 
-    def post(
-        self,
-        request: Request,
-        more: int,
-        peer: int,
-        opcode: int,
-        flags: int,
-        source: Segment,
-        tag: int,
-        data: int,
-        message: Request | None = None,
-    ) -> int:
-        """Send the record of a message of ``request.length`` bytes, which lies at ``source``, of one byte at least;
+    def post(self, operation: Operation, source: Segment, tag: int, message: Operation | None = None) -> int:
+        """Send the record of a message of ``operation.length`` bytes, which lies at ``source``, of one byte at least;
         returns the token by which it is known until it has been read.
 
-        ``request.grants``: device access that it takes. ``message``: a request that ends with the record's delivery.
+        ``operation``: opcode, flags and immediate data of the record, and the peer; its ``grants`` are device access
+        that the message takes. ``message``: an operation that ends with the record's delivery, for all that the
+        record needs is set here.
         Raises FI_EAGAIN if the ring is full, or no key is free until others have been read, FI_ENOSPC if none is free
         at all; then nothing is posted, and access is as before.
         """
-        token, record = self._offer(request, peer, source)
+        token, record = self._offer(operation, source)
         if message is None:
-            message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
+            message = filled(Kind.OWN, silent=NEVER, dest_addr=operation.dest_addr)
         message.ended = functools.partial(self._sent, token)
-        place = self._rings.stash([memoryview(record)])
-        self._rings.post(
-            message, more, peer, opcode, flags, 0, 0, RENDEZVOUS.size, request.length, tag, place, 0, data
-        )
+        message.opcode, message.flags, message.compare = operation.opcode, operation.flags, operation.compare
+        message.peer, message.more = operation.peer, operation.more
+        message.remote_address, message.remote_key = operation.length, tag
+        message.length = RENDEZVOUS.size
+        message.local = self._rings.stash([memoryview(record)])
+        self._rings.post(message)
         return token
 
-    def post_inside(
-        self,
-        request: Request,
-        message: Request,
-        place: memoryview,
-        peer: int,
-        opcode: int,
-        flags: int,
-        source: Segment,
-        data: int,
-    ) -> int:
+    def post_inside(self, operation: Operation, source: Segment, message: Operation, place: memoryview) -> int:
         """The same with the record at the start of another message, which lies at ``place``; returns the token.
 
-        The record is written there. ``message`` is the request of that message, with the access that it takes; it
-        tells nobody else of its end. No bytes at all need no ``source``: the receiver reads nothing.
+        The record is written there. ``message`` is complete, and tells nobody else of its end; ``operation`` goes to
+        its peer. No bytes at all need no ``source``: the receiver reads nothing.
         """
-        token, record = self._offer(request, peer, source)
+        operation.peer = message.peer
+        token, record = self._offer(operation, source)
         place[: len(record)] = record
         message.ended = functools.partial(self._sent, token)
         try:
-            self._rings.post(
-                message, False, peer, opcode, flags, 0, 0, place.nbytes, 0, 0, address_of(place), 0, data
-            )
+            self._rings.post(message)
         except BaseException:
             self._forget(token)
             raise
         return token
 
-    def _offer(self, request: Request, peer: int, source: Segment) -> tuple[int, bytes]:
+    def _offer(self, request: Operation, source: Segment) -> tuple[int, bytes]:
         """Let a message be read; the token by which it is known from now on, and its record."""
         self._rings.check_space()
         self._nic.dma.grant_all(request.grants, NO_CONTEXT)
@@ -166,7 +149,7 @@ class LongSends:
             raise
         token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
         self._under_way[token] = _LongSend(request, key, request.grants)
-        self._rings.held[token] = peer
+        self._rings.held[token] = request.peer
         return token, Record(key, token, self._home).pack()
 
     def end(self, token: int, status: int = _OK) -> bool:
@@ -241,7 +224,7 @@ class LongSends:
         self._nic.dma.revoke_all(send.grants, NO_CONTEXT)
         return send
 
-    def requests_to(self, number: int) -> list[Request]:
+    def requests_to(self, number: int) -> list[Operation]:
         """The messages to the peer with this number (their ``dest_addr``) that have not been read."""
         return [send.request for send in self._under_way.values() if send.request.dest_addr == number]
 
@@ -395,11 +378,10 @@ class LongReceives:
             )
             offset += segment.length
         pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
-        request = Request(None, Kind.OWN, NEVER, source, 0)
-        request.ended = functools.partial(self._end, fetch, source)
         # the receive's context may be another
-        request.grants = tuple((segment.address, segment.length, True) for segment in fetch.segments)
-        self._rings.post_chain(request, False, peer, 0, 0, pieces)
+        grants = tuple((segment.address, segment.length, True) for segment in fetch.segments)
+        end = functools.partial(self._end, fetch, source)
+        self._rings.post_chain(engine_operation(end, dest_addr=source, peer=peer, grants=grants), pieces)
         self._ends[fetch.record.token] = None
         return True
 

@@ -1,14 +1,12 @@
-"""One request from its posting to its end, and what its end, or a peer, has to tell.
+"""What the end of an operation, or a peer, has to tell, and who hears of it.
 
-Whoever posts a request keeps nothing of it: it comes back from the rings when it is over, with its status. Numbers of
-kinds and statuses are the engine's own; an API translates them.
+Numbers of kinds and statuses are the engine's own; an API translates them.
 """
 
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-
-from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.nic.dma import Grant
 
@@ -28,16 +26,11 @@ __all__ = [
     "Kind",
     "Owner",
     "Piece",
-    "Request",
     "Tally",
-    "engine_request",
-    "keeps",
-    "take_reported",
 ]
 
-_OK = int(ReturnCode.OK)
 NOBODY = -1
-"""``dest_addr`` of the engine's own requests."""
+"""``dest_addr`` of the engine's own operations."""
 NO_SOURCE = 2**64 - 1
 """``source`` of what no peer has caused, or one whose number nobody knows."""
 
@@ -150,113 +143,28 @@ class Completion(Protocol):
         """More about an error."""
 
 
-class Request:
-    """What has been posted, until it is over; then its completion.
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """What a peer has done to this side: a message received, an operation with immediate data."""
 
-    What few requests have is not in a slot: it costs nothing where it is not set.
-    """
+    silent = 0
+    dest_addr = NOBODY
+    pieces = 1
+    err_data = b""
 
-    __slots__ = (
-        "__dict__",
-        "buffers",
-        "context",
-        "dest_addr",
-        "grants",
-        "kind",
-        "length",
-        "peer",
-        "silent",
-        "status",
-    )
-
-    ended: Callable[[int], None] | None = None
-    """Told of the end, with the status."""
-    counted: bool = True
-    """Counters of its context count it."""
-    owner: "Owner | None" = None
-    """Who posted it, if several share the rings."""
-    places: tuple[int, ...] = ()
-    """What a chain of descriptors occupies besides its token."""
-    last: int = -1
-    """Ring index of the descriptor that ends a chain; -1: there is no chain."""
-    trouble: int = _OK
-    """The first error of a chain, whose end is still to come."""
+    context: Any
+    kind: int
+    length: int
+    status: int
     data: int = 0
     source: int = NO_SOURCE
     tag: int = 0
     buf: int = 0
     olen: int = 0
 
-    def __init__(
-        self,
-        context: Any,
-        kind: int,
-        silent: int,
-        dest_addr: int,
-        length: int,
-        buffers: Any = None,
-        grants: tuple[Grant, ...] = (),
-    ) -> None:
-        self.context = context
-        self.kind = kind
-        self.silent = silent
-        self.dest_addr = dest_addr
-        self.length = length
-        self.buffers = buffers
-        """Kept alive while the NIC may touch them."""
-        self.grants = grants
-        """Made when it is posted, withdrawn at its end."""
-        self.peer: int
-        """The entry of the peer table that it goes to, from when it is posted."""
-        self.status: int
-        """From its end on."""
-
-    @property
-    def pieces(self) -> int:
-        """Descriptors that it took."""
-        return 1 + len(self.places)
-
-    @property
-    def err_data(self) -> bytes:
-        """More about an error: nothing."""
-        return b""
-
-
-class Arrival:
-    """What a peer has done to this side: a message received, an operation with immediate data."""
-
-    __slots__ = ("buf", "context", "data", "kind", "length", "olen", "source", "status", "tag")
-
-    silent: int = 0
-    dest_addr: int = NOBODY
-    pieces: int = 1
-    err_data: bytes = b""
-
-    def __init__(
-        self,
-        context: Any,
-        kind: int,
-        length: int,
-        status: int,
-        data: int = 0,
-        source: int = NO_SOURCE,
-        tag: int = 0,
-        buf: int = 0,
-        olen: int = 0,
-    ) -> None:
-        self.context = context
-        self.kind = kind
-        self.length = length
-        self.status = status
-        self.data = data
-        self.source = source
-        self.tag = tag
-        self.buf = buf
-        self.olen = olen
-
 
 class Piece(NamedTuple):
-    """A descriptor, without what those of one request share."""
+    """A descriptor, without what those of one operation share."""
 
     opcode: int
     flags: int
@@ -294,26 +202,3 @@ class Owner(Protocol):
 
     def count(self, peer: int, by: int = 1) -> None:
         """So many more requests to this entry of the peer table are under way."""
-
-
-def engine_request(done: Callable[[int], None], dest_addr: int = NOBODY) -> Request:
-    """A request of the engine's own: ``done`` is called with the status of its end.
-
-    ``dest_addr``: the number of its peer, which is known to have failed if the request does.
-    """
-    request = Request(None, Kind.OWN, NEVER, dest_addr, 0)
-    request.ended = done
-    return request
-
-
-def keeps(kept: Any, keeper: object) -> bool:
-    """Whether ``keeper`` is what an operation keeps, or among it."""
-    return kept is keeper or (isinstance(kept, tuple | list) and any(keeps(each, keeper) for each in kept))
-
-
-def take_reported(backlog: "list[Request]", limit: int, into: "list[Request]") -> None:
-    """Move up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
-    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
-    # no call between these, so that a signal's handler finds everything in one place
-    into += backlog[:count]
-    del backlog[:count]

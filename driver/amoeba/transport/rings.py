@@ -26,7 +26,8 @@ from amoeba.nic.records import record_struct
 from amoeba.nic.silence import Silence
 from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.executed import RingCounter, Rings
-from amoeba.transport.requests import KINDS, Kind, Piece, Request, keeps, take_reported
+from amoeba.transport.operation import Operation, keeps, take_reported
+from amoeba.transport.requests import KINDS, Kind, Piece
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["INJECT_SIZE", "ContextRings"]
@@ -97,7 +98,7 @@ class ContextRings(TransmitRings):
         self._head = 0
         self._told = 0
         """``_head`` as the NIC knows it."""
-        self._pending: list[Request | None] = [None] * entries
+        self._pending: list[Operation | None] = [None] * entries
         self._positions = [0] * entries
         """Where the descriptor of each of them is, counted from the first one posted: in that order they are told.
         Later ones may lie in its place of the ring by then, if their peers answer sooner."""
@@ -127,14 +128,14 @@ class ContextRings(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
-    def requests_to(self, number: int) -> list[Request]:
+    def requests_to(self, number: int) -> list[Operation]:
         posted = [(self._positions[token], request) for token, request in self._outstanding()]
         posted += self.batches.outstanding()
         posted.sort(key=_position)
         every = dict.fromkeys([*self._backlog, *(request for _, request in posted)])
         return [request for request in every if request.dest_addr == number]
 
-    def _outstanding(self) -> list[tuple[int, Request]]:
+    def _outstanding(self) -> list[tuple[int, Operation]]:
         """Return the requests under way with their tokens; those of batches are not among them."""
         return [(token, request) for token, request in enumerate(self._pending) if request is not None]
 
@@ -156,92 +157,74 @@ class ContextRings(TransmitRings):
             at += view.nbytes
         return self._bounce_base + start
 
-    def post(
-        self,
-        request: Request,
-        more: int,
-        peer: int,
-        opcode: int,
-        flags: int,
-        op: int,
-        datatype: int,
-        length: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
+    def post(self, operation: Operation) -> None:
         free = self._free
         if not free:
             self.check_space()
-        if request.grants:
-            self.nic.dma.grant_all(request.grants, self.context)
+        if operation.grants:
+            self.nic.dma.grant_all(operation.grants, self.context)
         token = free[-1]
+        peer = operation.peer
         _pack_into(
             self._transmit,
             (self._tail & self._mask) * _DESCRIPTOR_SIZE,
-            opcode,
-            op,
-            datatype,
-            flags | _COMPLETION_FLAG,
-            length,
+            operation.opcode,
+            operation.op,
+            operation.datatype,
+            operation.flags | _COMPLETION_FLAG,
+            operation.length,
             peer,
-            self.counters[request.kind] if self._counting and request.counted else 0,
-            remote_address,
-            remote_key,
-            local,
-            result,
-            compare,
+            self.counters[operation.kind] if self._counting and operation.counted else 0,
+            operation.remote_address,
+            operation.remote_key,
+            operation.local,
+            operation.result,
+            operation.compare,
             token,
         )
         self._positions[token] = self._tail
         # nothing comes between from here ...
-        request.peer = peer
-        self._pending[token] = request
+        self._pending[token] = operation
         self._to_peer[peer] += 1
         self._tail += 1
         del free[-1]
         # ... to here
-        if not more:
+        if not operation.more:
             self.announce()
         elif self._stir is not None:
             self._stir()
 
-    def post_chain(
-        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
-    ) -> None:
+    def post_chain(self, operation: Operation, pieces: Sequence[Piece]) -> None:
         if len(pieces) > self.entries:
             raise fabric_error(
                 Errno.FI_EINVAL, f"this request needs {len(pieces)} ring entries, there are {self.entries}"
             )
         self.check_space(len(pieces))
-        self.nic.dma.grant_all(request.grants, self.context)
+        self.nic.dma.grant_all(operation.grants, self.context)
         free, count = self._free, len(pieces)
-        token, tail = free[-1], self._tail
+        token, tail, peer = free[-1], self._tail, operation.peer
         places = tuple(free[-count:-1])
         for piece in pieces[:-1]:
-            self._write(tail, token, peer, op, datatype, piece, _CHAINED_FLAG, 0)
+            self._write(tail, token, operation, piece, _CHAINED_FLAG, 0)
             tail += 1
-        number = self.counters[request.kind] if request.counted else 0
-        self._write(tail, token, peer, op, datatype, pieces[-1], _COMPLETION_FLAG, number)
+        number = self.counters[operation.kind] if operation.counted else 0
+        self._write(tail, token, operation, pieces[-1], _COMPLETION_FLAG, number)
         self._positions[token] = tail
         # nothing comes between from here ...
-        request.peer = peer
-        request.places = places
-        request.last = tail & _INDEX_MASK
-        self._pending[token] = request
+        operation.places = places
+        operation.last = tail & _INDEX_MASK
+        self._pending[token] = operation
         self._to_peer[peer] += 1
         self._tail = tail + 1
         del free[-count:]
         # ... to here
-        if not more:
+        if not operation.more:
             self.announce()
         elif self._stir is not None:
             self._stir()
 
     def _write(
-        self, tail: int, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int
+        self, tail: int, token: int, operation: Operation, piece: Piece, position: int, number: int
     ) -> None:
         """Write one descriptor where ``tail`` points; ``position``: the flag for its place in the chain."""
         opcode, flags, length, remote_address, remote_key, local, result, compare = piece
@@ -249,11 +232,11 @@ class ContextRings(TransmitRings):
             self._transmit,
             (tail & self._mask) * _DESCRIPTOR_SIZE,
             opcode,
-            op,
-            datatype,
+            operation.op,
+            operation.datatype,
             flags | position,
             length,
-            peer,
+            operation.peer,
             number,
             remote_address,
             remote_key,
@@ -299,7 +282,7 @@ class ContextRings(TransmitRings):
         else:
             self._take(limit, into)
 
-    def _take(self, limit: int, taken: list[Request]) -> None:
+    def _take(self, limit: int, taken: list[Operation]) -> None:
         """Take up to ``limit`` completions out of the ring, none behind one that reports an error."""
         ring, head, entries, mask = self._completion, self._head, self.entries, self._mask
         pending, free, to_peer, unpack = self._pending, self._free, self._to_peer, _COMPLETION.unpack_from
@@ -353,7 +336,7 @@ class ContextRings(TransmitRings):
         self._ring_doorbell(self._head_register, head & _INDEX_MASK)
         self._told = head
 
-    def _end(self, request: Request, told: int, token: int, head: int, taken: list[Request]) -> None:
+    def _end(self, request: Operation, told: int, token: int, head: int, taken: list[Operation]) -> None:
         """Take the completion of a request whose end others hear of, too; ``told``: the status of it."""
         status = told if request.trouble == _OK else request.trouble
         request.status = status
@@ -375,7 +358,7 @@ class ContextRings(TransmitRings):
             self.tally(request.kind, status, None if told == _NIC_RESET else told)
         taken.append(request)
 
-    def _take_batched(self, limit: int, taken: list[Request]) -> int:
+    def _take_batched(self, limit: int, taken: list[Operation]) -> int:
         """The same of requests in batches, as long as one comes behind the other; how many batches are over."""
         ring, entries, mask, over = self._completion, self.entries, self._mask, 0
         while over < limit:
@@ -418,7 +401,7 @@ class ContextRings(TransmitRings):
         """As :class:`amoeba.nic.dma.Holder` says."""
         if not (self.under_way or self.batches.live):
             return 0
-        every: tuple[Request | None, ...] = (*self._pending, *self.batches.live)
+        every: tuple[Operation | None, ...] = (*self._pending, *self.batches.live)
         using = [request for request in every if request is not None and keeps(request.buffers, keeper)]
         for request in using:
             self.nic.dma.grant(address, length, writable=writable, whose=self.context)

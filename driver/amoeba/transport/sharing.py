@@ -7,7 +7,8 @@ from typing import Any
 from amoeba_model.interruptions import uninterrupted
 
 from amoeba.transport.batches import Batch
-from amoeba.transport.requests import Piece, Request
+from amoeba.transport.operation import Operation
+from amoeba.transport.requests import Piece
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -42,7 +43,7 @@ class RingShare(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()
 
-    def requests_to(self, number: int) -> list[Request]:
+    def requests_to(self, number: int) -> list[Operation]:
         own = [request for request in self._ring.requests_to(number) if request.owner is self]
         return own + [request for request in self._backlog if request.dest_addr == number]
 
@@ -56,44 +57,27 @@ class RingShare(TransmitRings):
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
         return self._ring.stash(views, offset)
 
-    def post(
-        self,
-        request: Request,
-        more: int,
-        peer: int,
-        opcode: int,
-        flags: int,
-        op: int,
-        datatype: int,
-        length: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
+    def post(self, operation: Operation) -> None:
         if not self._ring.has_space():
             self.absorb()
-        request.owner = self
-        uninterrupted(
-            self._post_counted, peer, self._ring.post, request, True, peer, opcode, flags, op, datatype, length,
-            remote_address, remote_key, local, result, compare,
-        )  # fmt: skip
-        self._posted(more)
+        uninterrupted(self._post_counted, operation, self._ring.post, operation)
+        self._posted(operation.more)
 
-    def post_chain(
-        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
-    ) -> None:
+    def post_chain(self, operation: Operation, pieces: Sequence[Piece]) -> None:
         if not self._ring.has_space(len(pieces)):
             self.absorb()
-        request.owner = self
-        uninterrupted(self._post_counted, peer, self._ring.post_chain, request, True, peer, op, datatype, pieces)
-        self._posted(more)
+        uninterrupted(self._post_counted, operation, self._ring.post_chain, operation, pieces)
+        self._posted(operation.more)
 
-    def _post_counted(self, peer: int, post: Callable[..., None], *arguments: Any) -> None:
-        """Post by the ring; what has been posted is counted, and known to be announced."""
-        post(*arguments)
-        self.count(peer)
+    def _post_counted(self, operation: Operation, post: Callable[..., None], *arguments: Any) -> None:
+        """Post by the ring, without its doorbell; what has been posted is counted, and known to be announced."""
+        operation.owner = self
+        more, operation.more = operation.more, True
+        try:
+            post(*arguments)
+        finally:
+            operation.more = more
+        self.count(operation.peer)
         self._unannounced = True
 
     def post_batch(self, batch: Batch, more: int, wait: bool, reachable: Callable[[], bool]) -> None:
@@ -135,7 +119,7 @@ class RingShare(TransmitRings):
 
     def _absorb(self) -> int:
         count = 0
-        taken: list[Request] = []
+        taken: list[Operation] = []
         while True:
             self._ring.poll(self.entries, taken)
             if not taken:
@@ -146,7 +130,7 @@ class RingShare(TransmitRings):
                 request.owner._receive(request)
             taken.clear()
 
-    def _receive(self, request: Request) -> None:
+    def _receive(self, request: Operation) -> None:
         if request.peer >= 0:  # of a batch its stretches have been counted
             self.count(request.peer, -1)
         if self._released:

@@ -11,20 +11,14 @@ from amoeba_model.interruptions import uninterrupted
 
 from amoeba.nic.nic import Nic
 from amoeba.transport.batches import Batch, Batches
-from amoeba.transport.requests import (
-    NOBODY,
-    Companion,
-    Piece,
-    Request,
-    Tally,
-    engine_request,
-    take_reported,
-)
+from amoeba.transport.operation import Operation, engine_operation, take_reported
+from amoeba.transport.requests import NOBODY, Companion, Piece, Tally
 
 __all__ = ["DRAIN_ROUNDS", "DRAIN_TIME", "TransmitRings"]
 
 _FENCE = int(DescriptorFlags.FENCE)
 _FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
+_CLOSE, _NOP, _PING = int(DescriptorOpcode.CLOSE), int(DescriptorOpcode.NOP), int(DescriptorOpcode.PING)
 DRAIN_TIME = 1.0
 """Seconds of host time that closing a context, and removing peers, waits for others."""
 DRAIN_ROUNDS = 100
@@ -41,14 +35,14 @@ class TransmitRings(ABC):
     """Those of the ring that is posted into."""
     limited = False
     """Completions can be taken at once, however many: those of one's own operations."""
-    ready: Collection[Request] = ()
+    ready: Collection[Operation] = ()
     """Nothing: so they are."""
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
         self.nic = nic
         self.context = context
         self.entries = entries
-        self._backlog: list[Request] = []
+        self._backlog: list[Operation] = []
         """Taken out of the ring, or ended without it; :meth:`poll` gives them."""
         self.peer_failed: Callable[[int], None] = lambda dest_addr: None
         """Told of every operation that ended because its peer was given up."""
@@ -78,7 +72,7 @@ class TransmitRings(ABC):
         """Whether requests to this entry of the peer table are under way, or held."""
 
     @abstractmethod
-    def requests_to(self, number: int) -> list[Request]:
+    def requests_to(self, number: int) -> list[Operation]:
         """Requests to the peer with this number (``dest_addr``) that :meth:`poll` has not given, oldest first."""
 
     # Posting
@@ -99,33 +93,18 @@ class TransmitRings(ABC):
         """
 
     @abstractmethod
-    def post(
-        self,
-        request: Request,
-        more: int,
-        peer: int,
-        opcode: int,
-        flags: int,
-        op: int,
-        datatype: int,
-        length: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
-        """Write one descriptor with these fields and, unless ``more`` follow at once, ring the doorbell.
+    def post(self, operation: Operation) -> None:
+        """Write the one descriptor of an operation and, unless ``more`` follow at once, ring the doorbell.
 
-        Device access that the request asks for is granted first. Raises FI_EAGAIN if the ring is full; then, and
+        Device access that the operation asks for is granted first. Raises FI_EAGAIN if the ring is full; then, and
         whatever else is raised, nothing is posted and nothing granted.
         """
 
     @abstractmethod
-    def post_chain(
-        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
-    ) -> None:
-        """Write the descriptors of one request, tied together, as :meth:`post` does one.
+    def post_chain(self, operation: Operation, pieces: Sequence[Piece]) -> None:
+        """Write the descriptors of one operation, tied together, as :meth:`post` does one.
+
+        ``pieces`` say what each descriptor has; peer, op and datatype are the operation's.
 
         Raises FI_EINVAL, too, if there are more pieces than the ring has entries.
         """
@@ -162,7 +141,7 @@ class TransmitRings(ABC):
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        self.post(engine_request(done), True, peer, DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        self.post(engine_operation(done, opcode=_CLOSE, peer=peer, more=True))
 
     def post_fence(self, done: Callable[[int], None], peer: int | None = None, *, more: int = False) -> None:
         """Learn when all is answered that the NIC's context has sent before, to this peer entry or, without one, to
@@ -173,7 +152,7 @@ class TransmitRings(ABC):
         (:attr:`held`) is not. ``done`` gets OK, or LOCAL_BAD_PEER of an entry that is not the context's.
         """
         flags, entry = (_FENCE_ALL, self.nic.parameters.peers) if peer is None else (_FENCE, peer)
-        self.post(engine_request(done), more, entry, DescriptorOpcode.NOP, flags, 0, 0, 0, 0, 0, 0, 0, 0)
+        self.post(engine_operation(done, opcode=_NOP, flags=flags, peer=entry, more=more))
 
     def post_ping(
         self, peer: int, done: Callable[[int], None], dest_addr: int = NOBODY, *, more: int = False
@@ -184,8 +163,7 @@ class TransmitRings(ABC):
         which :attr:`peer_failed` hears as well if ``dest_addr`` is its number. That its NIC answers says nothing of
         its context. Raises FI_EAGAIN as :meth:`post` does.
         """
-        request = engine_request(done, dest_addr)
-        self.post(request, more, peer, DescriptorOpcode.PING, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        self.post(engine_operation(done, opcode=_PING, peer=peer, dest_addr=dest_addr, more=more))
 
     @abstractmethod
     def count_by(self, kind: int, counter: int) -> None:
@@ -219,7 +197,7 @@ class TransmitRings(ABC):
     def absorb(self) -> int:
         """Take what has completed out of the ring, and keep it for :meth:`poll`; returns how much it was."""
 
-    def finish(self, request: Request, status: int) -> None:
+    def finish(self, request: Operation, status: int) -> None:
         """End a request that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
         request.status = status
         if request.ended is not None:

@@ -5,14 +5,15 @@ import pytest
 from amoeba.core.errno import Errno
 from amoeba.core.errors import TryAgainError
 from amoeba.transport.context import Context
-from amoeba.transport.posting import Local, PostFlags, post_vector
-from amoeba.transport.requests import Kind, Request
+from amoeba.transport.operation import filled
+from amoeba.transport.posting import Local, Scattered, post_scattered
+from amoeba.transport.requests import Kind
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.driver.sides import refused
-from tests.driver.transport.workers import Worker, pair_of_workers, wait
+from tests.driver.transport.workers import Worker, pair_of_workers, wait, write_of
 from tests.support.pairs import PAIRS
 
 OK, FAILED = int(ReturnCode.OK), int(ReturnCode.LOCAL_PDC_FAILED)
@@ -100,10 +101,7 @@ def test_a_request_with_fence_all_begins_behind_those_to_all_peers(workers):
     one.nic.device.network.pause(other.nic.device)
     one.put(1, at, "first")
     for flags, value in ((DescriptorFlags.FENCE_ALL, 2), (0, 3)):
-        one.rings.post(
-            Request(value, Kind.WRITE, False, 1, 8), False, one.peers.find(1), DescriptorOpcode.WRITE,
-            DescriptorFlags.INLINE | flags, 0, 0, 8, *at, value, 0, 0,
-        )  # fmt: skip
+        one.rings.post(write_of(value, at, one.peers.find(1), flags=flags, context=value, dest_addr=1))
     for _ in range(20):
         one.nic.advance()
     assert one.nic.registers.read("counters", "value", Counter.REQUESTS_SENT) == 1
@@ -120,10 +118,16 @@ def test_a_scattered_request_waits_with_its_first_piece(workers):
     sources = [Local(memoryview(np.array([value], np.uint64)), None, writable=False) for value in (5, 6)]
     remote = [Local(memoryview(memory[:2]), None, writable=True).segment._replace(address=start, key=key)]
     one.put(1, (start + 16, key), "first")
-    post_vector(
-        one.rings, Request("scattered", Kind.WRITE, False, 1, 16), PostFlags.FENCE_ALL, one.peers.find(1),
-        DescriptorOpcode.WRITE, 0, 0, sources, [], [], remote,
-    )  # fmt: skip
+    scattered = filled(
+        Kind.WRITE,
+        opcode=DescriptorOpcode.WRITE,
+        flags=DescriptorFlags.FENCE_ALL,
+        length=16,
+        peer=one.peers.find(1),
+        context="scattered",
+        dest_addr=1,
+    )
+    post_scattered(one.rings, scattered, Scattered(sources, [], [], remote))
     assert [each.context for each in wait(workers, 2, one)] == ["first", "scattered"]
     assert memory.tolist() == [5, 6, 1]
 
@@ -132,10 +136,7 @@ def test_a_fence_through_a_share_waits_for_what_others_posted(workers):
     one, other = workers
     memory, ended = np.zeros(1, np.uint64), []
     share, another = (Context(one.domain).share_rings(one.context) for _ in range(2))
-    another.post(
-        Request("put", Kind.WRITE, False, 0, 8), True, one.peers.find(0), DescriptorOpcode.WRITE,
-        DescriptorFlags.INLINE, 0, 0, 8, *other.expose(memory), 4, 0, 0,
-    )  # fmt: skip
+    another.post(write_of(4, other.expose(memory), one.peers.find(0), context="put", more=True))
     share.post_fence(lambda status: ended.append((status, memory[0])))
     for _ in range(5000):
         share.absorb()

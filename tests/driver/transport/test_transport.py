@@ -6,12 +6,13 @@ import time
 import numpy as np
 import pytest
 from amoeba.core.errors import TryAgainError
-from amoeba.transport.posting import Local, PostFlags, post_vector
-from amoeba.transport.requests import DATA, NEVER, NO_SOURCE, Arrival, Kind, Request
+from amoeba.transport.operation import filled
+from amoeba.transport.posting import Local, Scattered, post_scattered
+from amoeba.transport.requests import DATA, NEVER, NO_SOURCE, Arrival, Kind
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.transport.workers import PATIENCE, pair_of_workers, wait
+from tests.driver.transport.workers import PATIENCE, pair_of_workers, wait, write_of
 from tests.support.pairs import PAIRS
 
 OK = int(ReturnCode.OK)
@@ -103,12 +104,18 @@ def test_scattered_buffers_and_data_are_one_request(workers):
     start, key = other.expose(memory)
     parts = [np.array([1], np.uint64), np.array([2, 3, 4], np.uint64)]
     sources = [Local(memoryview(part), None, writable=False) for part in parts]
-    request = Request("scattered", Kind.WRITE, False, 0, 32)
     remote = [Local(memoryview(memory), None, writable=True).segment._replace(address=start, key=key)]
-    post_vector(
-        one.rings, request, PostFlags.NONE, one.peers.find(0), DescriptorOpcode.WRITE, 0, 0, sources, [], [], remote,
-        0xDA7A,
-    )  # fmt: skip
+    scattered = filled(
+        Kind.WRITE,
+        opcode=DescriptorOpcode.WRITE,
+        flags=DescriptorFlags.IMMEDIATE,
+        length=32,
+        peer=one.peers.find(0),
+        compare=0xDA7A,
+        context="scattered",
+        dest_addr=0,
+    )
+    post_scattered(one.rings, scattered, Scattered(sources, [], [], remote))
     (ended,) = wait(workers, 1, one)
     (arrival,) = wait(workers, 1, other)
     assert (ended.context, ended.status) == ("scattered", OK)
@@ -143,12 +150,8 @@ def test_a_full_ring_refuses_a_request_and_keeps_nothing_of_it(workers):
 def test_the_end_of_a_request_is_told_to_whoever_asked(workers):
     one, other = workers
     told: list[int] = []
-    request = Request(None, Kind.OWN, NEVER, 0, 8)
-    request.ended = told.append
-    one.rings.post(
-        request, False, one.peers.find(0), DescriptorOpcode.WRITE, DescriptorFlags.INLINE, 0, 0, 8,
-        *other.expose(np.zeros(1, np.uint64)), 3, 0, 0,
-    )  # fmt: skip
+    at = other.expose(np.zeros(1, np.uint64))
+    one.rings.post(write_of(3, at, one.peers.find(0), kind=Kind.OWN, silent=NEVER, ended=told.append))
     one.flush()
     assert told == [OK]
     one.progress()

@@ -14,20 +14,37 @@ from amoeba.nic.address import EndpointAddress
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.context import Context
+from amoeba.transport.operation import Operation, filled
 from amoeba.transport.posting import Local, grants_of, keep_of
 from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.receives import ANYBODY, Receive
-from amoeba.transport.requests import NEVER, Kind, Request
+from amoeba.transport.requests import NEVER, Kind
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.network import Network
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import KeyFlags
 
-__all__ = ["PATIENCE", "Worker", "pair_of_workers", "wait"]
+__all__ = ["PATIENCE", "Worker", "pair_of_workers", "wait", "write_of"]
 
 ALL = KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
 PATIENCE = 60.0
 """Seconds that a test waits for a simulated NIC."""
+
+
+def write_of(value: int, to: tuple[int, int], peer: int, *, flags: int = 0, **fields: Any) -> Operation:
+    """A write of 8 bytes to a place of which the address and the key are known."""
+    address, key = to
+    return filled(
+        fields.pop("kind", Kind.WRITE),
+        opcode=DescriptorOpcode.WRITE,
+        flags=DescriptorFlags.INLINE | flags,
+        length=8,
+        peer=peer,
+        remote_address=address,
+        remote_key=key,
+        local=value,
+        **{"dest_addr": 0} | fields,
+    )
 
 
 class Worker:
@@ -62,31 +79,52 @@ class Worker:
         return 0, self.nic.keys.store(None, start, memory.nbytes, self.domain.number, ALL)
 
     def put(self, value: int, to: tuple[int, int], context: Any = None) -> None:
-        self.rings.post(
-            Request(context, Kind.WRITE, False, 0, 8), False, self.peers.find(0), DescriptorOpcode.WRITE,
-            DescriptorFlags.INLINE, 0, 0, 8, *to, value, 0, 0,
-        )  # fmt: skip
+        self.rings.post(write_of(value, to, self.peers.find(0), context=context))
 
     def fetch_add(self, value: int, found: np.ndarray, at: tuple[int, int], context: Any = None) -> None:
         result = Local(memoryview(found), None, writable=True)
-        request = Request(context, Kind.FETCH_ATOMIC, False, 0, 8, keep_of([result]), grants_of([result]))
+        address, key = at
         self.rings.post(
-            request, False, self.peers.find(0), DescriptorOpcode.FETCH_ATOMIC, DescriptorFlags.INLINE, Op.FI_SUM,
-            Datatype.FI_UINT64, 8, *at, value, result.address, 0,
-        )  # fmt: skip
+            filled(
+                Kind.FETCH_ATOMIC,
+                opcode=DescriptorOpcode.FETCH_ATOMIC,
+                op=Op.FI_SUM,
+                datatype=Datatype.FI_UINT64,
+                flags=DescriptorFlags.INLINE,
+                length=8,
+                peer=self.peers.find(0),
+                remote_address=address,
+                remote_key=key,
+                local=value,
+                result=result.address,
+                context=context,
+                dest_addr=0,
+                buffers=keep_of([result]),
+                grants=grants_of([result]),
+            )
+        )
 
     def send(self, message: np.ndarray, tag: int, context: Any = None) -> None:
         source = Local(memoryview(message), None, writable=False)
-        request = Request(context, Kind.TAGGED_SEND, False, 0, source.length, keep_of([source]), grants_of([source]))
-        peer = self.peers.find(0)
+        sent = filled(
+            Kind.TAGGED_SEND,
+            opcode=DescriptorOpcode.TAGGED_SEND,
+            length=source.length,
+            peer=self.peers.find(0),
+            remote_key=tag,
+            local=source.address,
+            context=context,
+            dest_addr=0,
+            buffers=keep_of([source]),
+            grants=grants_of([source]),
+        )
         if source.length > self.nic.parameters.payload:
             sends = self.context.long_sends
             assert sends is not None
-            sends.post(request, False, peer, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND, 0, source.segment, tag, 0)
+            sent.opcode = DescriptorOpcode.RENDEZVOUS_TAGGED_SEND
+            sends.post(sent, source.segment, tag)
             return
-        self.rings.post(
-            request, False, peer, DescriptorOpcode.TAGGED_SEND, 0, 0, 0, source.length, 0, tag, source.address, 0, 0
-        )
+        self.rings.post(sent)
 
     def receive(self, buffer: np.ndarray, tag: int, context: Any = None, ignore: int = 0) -> None:
         view = memoryview(buffer)

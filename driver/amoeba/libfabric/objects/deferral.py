@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeVar
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errors import FabricError, TryAgainError
-from amoeba.transport.requests import Request, Tally
+from amoeba.transport.operation import Operation
+from amoeba.transport.requests import Tally
 
 __all__ = ["Counting", "Deferral", "DeferralQueue", "Place", "Reader"]
 
@@ -42,7 +43,7 @@ class Reader(Listener, Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def _report(self, completed: Request) -> None:
+    def _report(self, completed: Operation) -> None:
         """Report a request that was never in a ring."""
 
     def _collect(self) -> None:
@@ -116,7 +117,7 @@ class Deferral:
         """The queue that reports its end, or its failure at least."""
         self.counted = True
         """Whether the endpoint's counters count it."""
-        self.reported: Request | None = None
+        self.reported: Operation | None = None
         """The request that the queue reports if it fails before it is posted; None: no report."""
         self.ended: Callable[[Deferral], None] = lambda deferral: None
 

@@ -58,9 +58,7 @@ class Batching(Protocol):
     def _execute(
         self,
         opcode: DescriptorOpcode,
-        peer: int,
-        address: int,
-        key: int,
+        array: "RemoteArray",
         offsets: npt.NDArray[np.uint64],
         *,
         op: Op | None = None,
@@ -68,7 +66,10 @@ class Batching(Protocol):
         compare: Buffer | None = None,
         result: Buffer | None = None,
     ) -> None:
-        """Execute a batch, and wait until it is over. Raises the error of the first operation that failed."""
+        """Execute a batch on an array, and wait until it is over; ``offsets`` are in bytes.
+
+        Raises the error of the first operation that failed.
+        """
 
 
 class RemoteArray(InPlaceOperators):
@@ -230,7 +231,7 @@ class RemoteArray(InPlaceOperators):
             self._execute(_ATOMIC, offsets, op=_UFUNCS[function], buf=operands)
 
     def _execute(self, opcode: DescriptorOpcode, offsets: npt.NDArray[np.uint64], **buffers: Any) -> None:
-        self._endpoint._execute(opcode, self.peer, self.address, self.key, offsets, **buffers)
+        self._endpoint._execute(opcode, self, offsets, **buffers)
 
     def _values(self, values: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Operands, one for each element. Raises TypeError for others than NumPy would convert."""

@@ -101,10 +101,11 @@ class AmSends:
         ``entry``: of the peer table, and there is room; the other end has been told who sends.
         """
         lane = endpoint.messages
-        told = message_header(_AM, endpoint.remote_number, 0, number)
-        self._worker.rings.post(
-            Quiet(lane, _SENDS, length), False, entry, _SEND, _INLINE_IMMEDIATE, 0, 0, length, 0, 0, data, 0, told
-        )
+        sent = Quiet(lane, _SENDS, length)
+        sent.opcode, sent.flags, sent.peer = _SEND, _INLINE_IMMEDIATE, entry
+        sent.local = data
+        sent.compare = message_header(_AM, endpoint.remote_number, 0, number)
+        self._worker.rings.post(sent)
         lane.posted += 1
 
     def send(
@@ -188,9 +189,9 @@ class AmSends:
 
         def post() -> None:
             carrier = Quiet(lane, _OWN, place.nbytes, place, access)
-            token = worker.long_sends.post_inside(
-                request, carrier, place, lane.entry(), _SEND, _IMMEDIATE, source, told
-            )
+            carrier.opcode, carrier.flags, carrier.peer = _SEND, _IMMEDIATE, lane.entry()
+            carrier.local, carrier.compare = access[0][0], told
+            token = worker.long_sends.post_inside(request, source, carrier, place)
             request.token = token
             request.unread = self._unread
             self._unread[token] = request

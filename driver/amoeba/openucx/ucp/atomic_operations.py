@@ -5,8 +5,7 @@ in the descriptor: they may be changed at once, and a reply may overwrite one of
 fetches.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TypeAlias
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
@@ -14,9 +13,9 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba.core.buffers import address_of
 from amoeba.openucx.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t
 from amoeba.openucx.ucp.lanes import Lane
-from amoeba.openucx.ucp.memory_operations import operation_request, post
+from amoeba.openucx.ucp.memory_operations import operation_request
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.requests import Quiet, Request, post
 from amoeba.transport.requests import Kind
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "Place",
     "compare_and_swap",
     "fetch",
-    "fetch_into",
     "update",
     "update_with_request",
 ]
@@ -72,83 +70,48 @@ _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
 """By bytes."""
 
 
-class Place(NamedTuple):
-    """A number in a peer's memory."""
-
-    address: int
-    key: int
-    size: int
-    """4 or 8 bytes."""
+Place: TypeAlias = tuple[int, int, int]
+"""A number in a peer's memory: its address, the key, and its size of 4 or 8 bytes."""
 
 
-def update(lane: Lane, op: int, value: int, size: int, address: int, key: int, more: bool) -> None:
+def update(lane: Lane, op: int, value: int, place: Place, *, more: bool) -> None:
     """Change a number; nobody hears of it before a flush."""
-    changed = Quiet(lane, _UPDATES, size)
-    entry = lane.entry_now()
-    if entry is None:
-        post(lane, changed, more, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0)
-    else:
-        lane.rings.post(
-            changed, more, entry, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0
-        )
-        lane.posted += 1
+    _post(lane, Quiet(lane, _UPDATES, place[2]), _ATOMIC, op, value, place, more)
 
 
 def update_with_request(lane: Lane, op: int, value: int, place: Place, read: ReadParam) -> Request:
     """Change a number; the request is over when it has been."""
-    address, key, size = place
-    request = operation_request(lane, _UPDATES, size, read)
-    post(lane, request, read.many, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0)
+    request = operation_request(lane, _UPDATES, place[2], read)
+    _post(lane, request, _ATOMIC, op, value, place, read.many)
     return request
 
 
 def fetch(lane: Lane, op: int, value: int, reply: memoryview, place: Place, read: ReadParam) -> Request:
     """Change a number, and write what it was before to ``reply``, which has as many bytes."""
-    address, key, size = place
-    result = address_of(reply)
+    result, size = address_of(reply), place[2]
     request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
-    post(lane, request, read.many, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, result, 0)
+    request.result = result
+    _post(lane, request, _FETCH_ATOMIC, op, value, place, read.many)
     return request
-
-
-def fetch_into(
-    lane: Lane,
-    op: int,
-    value: int,
-    reply: memoryview,
-    at: int,
-    size: int,
-    address: int,
-    key: int,
-    more: bool,
-    callback: Callable[..., Any] | None,
-    user_data: Any,
-) -> Request | None:
-    """:func:`fetch`, in few steps. ``at``: the address of ``reply``. Returns what the call returns."""
-    worker = lane.worker
-    request = Request(worker, lane, _FETCHES, size, reply, ((at, size, True),), callback, user_data)
-    entry = lane.entry_now()
-    if entry is None:
-        post(
-            lane, request, more, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, at, 0
-        )
-    else:
-        lane.rings.post(
-            request, more, entry, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, at, 0
-        )
-        lane.posted += 1
-    return request if worker.request_pool is None else request.answer(immediate=False)
 
 
 def compare_and_swap(
     lane: Lane, compare: int, swap: int, reply: memoryview, place: Place, read: ReadParam
 ) -> Request:
     """Make a number ``swap`` if it is ``compare``, and write what it was before to ``reply``."""
-    address, key, size = place
-    result = address_of(reply)
+    result, size = address_of(reply), place[2]
     request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
-    post(
-        lane, request, read.many, _COMPARE_ATOMIC, _INLINE, CSWAP, _DATATYPES[size], size, address, key, swap, result,
-        compare,
-    )  # fmt: skip
+    request.result, request.compare = result, compare
+    _post(lane, request, _COMPARE_ATOMIC, CSWAP, swap, place, read.many)
     return request
+
+
+def _post(
+    lane: Lane, operation: Quiet | Request, opcode: int, op: int, value: int, place: Place, more: bool
+) -> None:
+    operation.opcode, operation.op, operation.flags = opcode, op, _INLINE
+    operation.remote_address, operation.remote_key, size = place
+    operation.datatype = _DATATYPES[size]
+    operation.local = value
+    operation.more = more
+    post(lane, operation)

@@ -194,10 +194,8 @@ def _submit(
 
     def post() -> None:
         entry = lane.entry()
-        batch = Batch(
-            request, int(kind), NEVER, count, Descriptors(*head, entry, *rest), {entry: lane.number}, buffers=kept,
-            grants=grants,
-        )  # fmt: skip
+        batch = Batch(request, int(kind), NEVER, count, Descriptors(*head, entry, *rest), {entry: lane.number})
+        batch.buffers, batch.grants = kept, grants
         batch.ended = ended
         lane.rings.post_batch(batch, False, False, lambda: True)
 

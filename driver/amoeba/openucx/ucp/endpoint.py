@@ -18,7 +18,7 @@ from amoeba.openucx.ucp.objects import UcpObject, call_all
 from amoeba.openucx.ucp.requests import Quiet, Request
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
 from amoeba.openucx.ucp.worker_base import WorkerBase
-from amoeba.transport.requests import Kind
+from amoeba.transport.requests import Kind, Piece
 
 __all__ = ["NOBODY_YET", "Endpoint", "Link"]
 
@@ -156,16 +156,18 @@ class Endpoint(UcpObject, ucp_ep_h):
         lane = self.messages
         if not self.wired:
             self.wire()
+        length, start = data.nbytes, address_of(data)
         header = message_header(kind, self.remote_number, flags, am_id, header_length)
         sent = Quiet(lane, _SENDS, data.nbytes) if request is None else request
         sent.buffers = sent.buffers, data
-        start = address_of(data)
-        if data.nbytes:
-            sent.grants = (*sent.grants, (start, data.nbytes, False))
-        post = self.worker.rings.post
+        if length:
+            sent.grants = (*sent.grants, (start, length, False))
+        # the request may be of more bytes than this message, so that its one descriptor has a length of its own
+        packet = (Piece(_SEND, _IMMEDIATE, length, 0, 0, start, 0, header),)
 
         def send() -> None:
-            post(sent, False, lane.entry(), _SEND, _IMMEDIATE, 0, 0, data.nbytes, 0, 0, start, 0, header)
+            sent.peer = lane.entry()
+            self.worker.rings.post_chain(sent, packet)
 
         lane.submit(send, 1, sent)
 

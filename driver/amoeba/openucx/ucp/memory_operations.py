@@ -13,13 +13,13 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import Segment, address_of
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.requests import Quiet, Request, post
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
-from amoeba.transport.posting import INLINE_SIZE, Local, PostFlags, post_vector
+from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scattered
 from amoeba.transport.requests import Grant, Kind
 from amoeba.transport.rings import INJECT_SIZE
 
-__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "post", "put"]
+__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "put"]
 
 MOST_COPIED = 1 << 16
 """Bytes of the longest put that UCP_OP_ATTR_FLAG_FAST_CMPL has copied."""
@@ -89,37 +89,6 @@ def at_once(lane: Lane, read: ReadParam) -> Request | None:
     return request
 
 
-def post(
-    lane: Lane,
-    request: Request | Quiet,
-    more: bool,
-    opcode: int,
-    flags: int,
-    op: int,
-    datatype: int,
-    length: int,
-    address: int,
-    key: int,
-    local: int,
-    result: int,
-    compare: int,
-) -> None:
-    """Post a request of one descriptor, now or when it is its turn."""
-    entry = lane.entry_now()
-    rings = lane.rings
-    if entry is not None:
-        rings.post(request, more, entry, opcode, flags, op, datatype, length, address, key, local, result, compare)
-        lane.posted += 1
-        return
-    lane.submit(
-        lambda: rings.post(
-            request, more, lane.entry(), opcode, flags, op, datatype, length, address, key, local, result, compare
-        ),
-        1,
-        request,
-    )
-
-
 def put(
     lane: Lane, views: Sequence[memoryview], address: int, key: int, read: ReadParam, *, quiet: bool = False
 ) -> Request | None:
@@ -136,11 +105,13 @@ def put(
         if len(views) > 1:
             views = [memoryview(b"".join(views))]
         request = None if quiet or read.immediate else operation_request(lane, _WRITES, length, read)
-        _post_copy(lane, request, views[0], length, address, key, read.many)
+        posted = Quiet(lane, _WRITES, length) if request is None else request
+        posted.opcode, posted.remote_address, posted.remote_key, posted.more = _WRITE, address, key, read.many
+        _post_copy(lane, posted, views[0])
         return request
     if read.forced and not quiet:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"a put of {length} bytes is not over at once")
-    return _transfer(lane, _WRITE, _WRITES, views, length, address, key, read, quiet)
+    return _transfer(lane, _WRITE, views, address, key, read, quiet=quiet)
 
 
 def get(
@@ -155,52 +126,46 @@ def get(
         return at_once(lane, read)
     if read.forced and not quiet:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"a get of {length} bytes is not over at once")
-    return _transfer(lane, _READ, _READS, views, length, address, key, read, quiet)
+    return _transfer(lane, _READ, views, address, key, read, quiet=quiet)
 
 
-def _post_copy(
-    lane: Lane, request: Request | None, view: memoryview, length: int, address: int, key: int, more: bool
-) -> None:
+def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
     """Write bytes that may be changed at once."""
-    posted = Quiet(lane, _WRITES, length) if request is None else request
+    length = posted.length
     if length <= INLINE_SIZE:
-        post(lane, posted, more, _WRITE, _INLINE, 0, 0, length, address, key, int.from_bytes(view, "little"), 0, 0)
+        posted.flags, posted.local = _INLINE, int.from_bytes(view, "little")
+        post(lane, posted)
         return
     if length > INJECT_SIZE:
         copy = memoryview(bytearray(view))
-        start = address_of(copy)
+        posted.local = start = address_of(copy)
         posted.buffers = copy
         posted.grants = ((start, length, False),)
-        post(lane, posted, more, _WRITE, 0, 0, 0, length, address, key, start, 0, 0)
+        post(lane, posted)
         return
     rings = lane.rings
     entry = lane.entry_now()
     if entry is not None:
-        rings.post(posted, more, entry, _WRITE, 0, 0, 0, length, address, key, rings.stash((view,)), 0, 0)
+        posted.peer, posted.local = entry, rings.stash((view,))
+        rings.post(posted)
         lane.posted += 1
         return
     kept = (memoryview(bytes(view)),)
 
     def post_later() -> None:
-        peer = lane.entry()
-        rings.post(posted, more, peer, _WRITE, 0, 0, 0, length, address, key, rings.stash(kept), 0, 0)
+        posted.peer, posted.local = lane.entry(), rings.stash(kept)
+        rings.post(posted)
 
     lane.submit(post_later, 1, posted)
 
 
 def _transfer(
-    lane: Lane,
-    opcode: int,
-    kind: int,
-    views: Sequence[memoryview],
-    length: int,
-    address: int,
-    key: int,
-    read: ReadParam,
-    quiet: bool,
+    lane: Lane, opcode: int, views: Sequence[memoryview], address: int, key: int, read: ReadParam, *, quiet: bool
 ) -> Request | None:
     """Move bytes between pieces in place and a peer's memory."""
     writable = opcode == _READ
+    kind = _READS if writable else _WRITES
+    length = views[0].nbytes
     request: Request | Quiet
     if len(views) == 1 and length <= _MOST_BYTES:
         start = address_of(views[0])
@@ -209,20 +174,24 @@ def _transfer(
             request = Quiet(lane, kind, length, views[0], grants)
         else:
             request = operation_request(lane, kind, length, read, views[0], grants)
-        local, result = (0, start) if writable else (start, 0)
-        post(lane, request, read.many, opcode, 0, 0, 0, length, address, key, local, result, 0)
+        request.opcode, request.remote_address, request.remote_key = opcode, address, key
+        request.local, request.result = (0, start) if writable else (start, 0)
+        request.more = read.many
+        post(lane, request)
     else:
         whole = None
         if not quiet:
-            whole = _Whole(lane.worker, lane, kind, length, None, (), read.callback, read.user_data)
+            whole = _Whole(lane.worker, lane, kind, 0, None, (), read.callback, read.user_data)
             whole.use(read.request)
         parts = list(_parts(views))
         for pieces in parts[:-1]:
             part = _Part(lane, kind, 0)
             part.whole = whole
-            address = _post_pieces(lane, part, opcode, pieces, address, key, more=True)
+            part.opcode, part.more = opcode, True
+            address = _post_pieces(lane, part, pieces, address, key)
         request = Quiet(lane, kind, 0) if whole is None else whole
-        _post_pieces(lane, request, opcode, parts[-1], address, key, more=read.many)
+        request.opcode, request.more = opcode, read.many
+        _post_pieces(lane, request, parts[-1], address, key)
     return None if isinstance(request, Quiet) else request
 
 
@@ -240,19 +209,18 @@ def _parts(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
 
 
 def _post_pieces(
-    lane: Lane, request: Request | Quiet, opcode: int, pieces: list[memoryview], address: int, key: int, *, more: bool
+    lane: Lane, request: Request | Quiet, pieces: list[memoryview], address: int, key: int
 ) -> int:
     """Post a request of several descriptors, now or when it is its turn; returns the remote address behind it."""
-    writable = opcode == _READ
+    writable = request.opcode == _READ
     buffers = [Local(piece, None, writable=writable) for piece in pieces]
-    operands, results = ([], buffers) if writable else (buffers, [])
     request.length = sum(buffer.length for buffer in buffers)
     remote = [Segment(address, request.length, key)]
-    flags = PostFlags.MORE if more else PostFlags.NONE
-    rings = lane.rings
-    lane.submit(
-        lambda: post_vector(rings, request, flags, lane.entry(), opcode, 0, 0, operands, [], results, remote),
-        len(pieces),
-        request,
-    )
+    memory = Scattered((), (), buffers, remote) if writable else Scattered(buffers, (), (), remote)
+
+    def post_now() -> None:
+        request.peer = lane.entry()
+        post_scattered(lane.rings, request, memory)
+
+    lane.submit(post_now, len(pieces), request)
     return address + request.length & _U64

@@ -80,18 +80,19 @@ def send_copy(
             return False
     rings = worker.rings
     sent = Quiet(lane, _SENDS, length)
+    sent.opcode, sent.flags, sent.peer = _SEND, _IMMEDIATE, entry
+    sent.compare = message_header(kind, endpoint.remote_number, flags, am_id, header_length)
     if length <= INJECT_SIZE:
-        place = rings.stash(views) if length else 0
+        sent.local = rings.stash(views) if length else 0
     else:
         copy = memoryview(bytearray(length))
         at = 0
         for view in views:
             copy[at : at + view.nbytes] = view
             at += view.nbytes
-        place = address_of(copy)
+        sent.local = place = address_of(copy)
         sent.buffers = copy
         sent.grants = ((place, length, False),)
-    data = message_header(kind, endpoint.remote_number, flags, am_id, header_length)
-    rings.post(sent, False, entry, _SEND, _IMMEDIATE, 0, 0, length, 0, 0, place, 0, data)
+    rings.post(sent)
     lane.posted += 1
     return True

@@ -1,4 +1,4 @@
-"""Requests of UCX's API: one object from the call to the end, which is the engine's request as well."""
+"""Requests of UCX's API: one object from the call to the end, which is the engine's operation as well."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error, wrong_type
 from amoeba.openucx.ucp.worker_base import RequestMemory, WorkerBase
-from amoeba.transport import requests as engine
+from amoeba.transport.operation import Operation
 from amoeba.transport.requests import Grant, Kind
 
-__all__ = ["CountingRequest", "Quiet", "Request", "request_of", "status_on"]
+__all__ = ["CountingRequest", "Quiet", "Request", "post", "request_of", "status_on"]
 
 _DONE = int(ReturnCode.OK)
 _GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
@@ -27,7 +27,7 @@ def status_on(lane: Lane, code: int) -> UcsStatus:
     return failure if failure is not None and code == _GIVEN_UP else status_of_completion(code)
 
 
-class Quiet(engine.Request):
+class Quiet(Operation):
     """An operation that nobody has a request of: its buffers are copied, or its end is seen by a flush alone."""
 
     __slots__ = ("lane",)
@@ -43,6 +43,8 @@ class Quiet(engine.Request):
         self.length = length
         self.buffers = buffers
         self.grants = grants
+        self.op = self.datatype = self.flags = self.remote_address = self.remote_key = 0
+        self.local = self.result = self.compare = self.more = 0
 
     def over(self) -> None:
         """The NIC has done it: it was taken out of the ring."""
@@ -56,7 +58,7 @@ class Quiet(engine.Request):
         self.lane.failed(status)
 
 
-class Request(engine.Request):
+class Request(Operation):
     """What ``_nb`` and ``_nbx`` calls return of an operation that is not over.
 
     ``callback`` is called at the end with this, the status, what :meth:`told` says, and ``user_data``, unless
@@ -94,6 +96,8 @@ class Request(engine.Request):
         self.length = length
         self.buffers = buffers
         self.grants = grants
+        self.op = self.datatype = self.flags = self.remote_address = self.remote_key = 0
+        self.local = self.result = self.compare = self.more = 0
         if worker.request_pool is not None:
             self.memory = worker.request_pool.take(self)
 
@@ -193,6 +197,22 @@ class Request(engine.Request):
     @property
     def done(self) -> bool:
         return self.code is not _IN_PROGRESS
+
+
+def post(lane: Lane, operation: Quiet | Request) -> None:
+    """Post an operation of one descriptor on a lane, now or when it is its turn."""
+    entry = lane.entry_now()
+    if entry is not None:
+        operation.peer = entry
+        lane.rings.post(operation)
+        lane.posted += 1
+        return
+
+    def post_later() -> None:
+        operation.peer = lane.entry()
+        lane.rings.post(operation)
+
+    lane.submit(post_later, 1, operation)
 
 
 class CountingRequest(Request):

@@ -27,7 +27,7 @@ from amoeba.openucx.ucp.handles import ucp_tag_message_h
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.packets import Packet, Packets
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.requests import Quiet, Request, post
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
 from amoeba.openucx.ucp.structures import ucp_tag_recv_info
 from amoeba.openucx.ucp.worker_base import WorkerBase
@@ -292,9 +292,10 @@ class Tags:
 
         ``entry``: of the peer table, and there is room. ``more`` follow at once.
         """
-        self._worker.rings.post(
-            Quiet(lane, _SENDS, length), more, entry, _SEND, _INLINE, 0, 0, length, 0, tag, number, 0, 0
-        )
+        sent = Quiet(lane, _SENDS, length)
+        sent.opcode, sent.flags, sent.peer = _SEND, _INLINE, entry
+        sent.remote_key, sent.local, sent.more = tag, number, more
+        self._worker.rings.post(sent)
         lane.posted += 1
 
     def send(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam, *, sync: bool) -> Request | None:
@@ -342,7 +343,7 @@ class Tags:
         sent: Quiet
         if length <= INJECT_SIZE and not isinstance(layout, GenericLayout):
             sent = Quiet(lane, _SENDS, length)
-            place = rings.stash(layout.views) if length else 0
+            sent.local = rings.stash(layout.views) if length else 0
         else:
             packet = self._copies.take()
             if packet is None:
@@ -353,23 +354,21 @@ class Tags:
                 self._copies.free.append(packet)
                 raise
             sent = _Copy(lane, length, packet, self._copies)
-            place = packet.address
-        rings.post(sent, more, entry, _SEND, 0, 0, 0, length, 0, tag, place, 0, 0)
+            sent.local = packet.address
+        sent.opcode, sent.remote_key, sent.peer, sent.more = _SEND, tag, entry, more
+        rings.post(sent)
         lane.posted += 1
         return True
 
     def _queue(self, lane: Lane, layout: Layout, tag: int, request: TagSend) -> Request | None:
         """Send a message of up to a packet from where it lies, when it is its turn."""
-        rings = self._worker.rings
         data = layout.packed()
         length = data.nbytes
-        place = address_of(data) if length else 0
+        request.opcode, request.remote_key = _SEND, tag
+        request.local = place = address_of(data) if length else 0
         request.buffers = data
         request.grants = ((place, length, False),) if length else ()
-        lane.submit(
-            lambda: rings.post(request, False, lane.entry(), _SEND, 0, 0, 0, length, 0, tag, place, 0, 0),
-            request=request,
-        )
+        post(lane, request)
         return request.answer(immediate=True)
 
     def _send_long(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam) -> Request | None:
@@ -381,17 +380,16 @@ class Tags:
         source = Segment(address_of(place), place.nbytes)
         grants = ((source.address, source.length, False),)
         request = _LongSend(worker, lane, _SENDS, length, data, grants, read.callback, read.user_data)
+        request.opcode = _SEND_RECORD
         request.endpoint, request.unread, request.verdict = endpoint, unread, None
         request.use(read.request)
 
-        def post() -> None:
-            record = Quiet(lane, _SENDS, 0)
-            request.token = worker.long_sends.post(
-                request, False, lane.entry(), _SEND_RECORD, 0, source, tag, 0, record
-            )
+        def post_record() -> None:
+            request.peer = lane.entry()
+            request.token = worker.long_sends.post(request, source, tag, Quiet(lane, _SENDS, 0))
             unread[request] = None
 
-        lane.submit(post, request=request)
+        lane.submit(post_record, request=request)
         return request.answer(immediate=True)
 
     # Receiving

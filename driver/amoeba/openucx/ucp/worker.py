@@ -31,8 +31,8 @@ from amoeba.openucx.ucp.tags import Tags
 from amoeba.openucx.ucp.wakeup import Wakeup
 from amoeba.openucx.ucp.wireup import Wireup
 from amoeba.openucx.ucp.worker_base import WorkerBase
-from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
+from amoeba.transport.operation import Operation
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
@@ -325,8 +325,8 @@ class Worker(WorkerBase):
                 lane.endpoint.fail(UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT)
         return count
 
-    def requests_to(self, number: int) -> list[engine.Request]:
-        taken = [over for over in self._taken if isinstance(over, engine.Request) and over.dest_addr == number]
+    def requests_to(self, number: int) -> list[Operation]:
+        taken = [over for over in self._taken if isinstance(over, Operation) and over.dest_addr == number]
         return [*taken, *self.rings.requests_to(number), *self.long_sends.requests_to(number)]
 
     def close(self) -> None:

@@ -14,9 +14,9 @@ from amoeba.openucx.ucp.inbox import Inbox
 from amoeba.openucx.ucp.objects import UcpObject
 from amoeba.openucx.ucp.status import UcsStatus
 from amoeba.openucx.ucp.structures import ucp_worker_params_t
-from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
 from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.operation import Operation
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.rendezvous import LongReceives, LongSends
 from amoeba.transport.takeover import BoundlessReceives
@@ -197,7 +197,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """What peers must know to reach it: a UCP_ADDRESS."""
         raise NotImplementedError
 
-    def requests_to(self, number: int) -> list[engine.Request]:
+    def requests_to(self, number: int) -> list[Operation]:
         """Requests to the peer of the lane with this number of which nobody has heard the end."""
         raise NotImplementedError
 

@@ -116,9 +116,11 @@ def attack(adapters, seed, count):
         )
         place, lane = address_of(data), ep.messages
         sent = Quiet(lane, 0, data.nbytes, data, ((place, data.nbytes, False),) if data.nbytes else ())
+        sent.opcode, sent.flags, sent.local, sent.compare = op, flag, place, header
 
-        def post(sent=sent, place=place, length=data.nbytes, header=header, lane=lane):
-            rings.post(sent, False, lane.entry(), op, flag, 0, 0, length, 0, 0, place, 0, header)
+        def post(sent=sent, lane=lane):
+            sent.peer = lane.entry()
+            rings.post(sent)
 
         lane.submit(post, 1, sent)
         if number % 32 == 31:

@@ -19,11 +19,13 @@ UINT64 = int(Datatype.FI_UINT64)
 def post(entity, lane, opcode, flags=0, *, op=0, datatype=0, length=8, key=0, local=0, result=0, compare=0, at=0):
     """One descriptor as it stands, and wait for its end."""
     sent = Quiet(lane, int(Kind.OWN), length)
+    sent.opcode, sent.flags, sent.op, sent.datatype = int(opcode), flags, op, datatype
+    sent.remote_address, sent.remote_key = at, key
+    sent.local, sent.result, sent.compare = local, result, compare
 
     def send():
-        entity.worker.rings.post(
-            sent, False, lane.entry(), int(opcode), flags, op, datatype, length, at, key, local, result, compare
-        )
+        sent.peer = lane.entry()
+        entity.worker.rings.post(sent)
 
     lane.submit(send, 1, sent)
 

@@ -25,9 +25,11 @@ def say(ep, kind, data=b"", number=0, *, am_id=0, header_length=0):
     header = message_header(kind, number, 0, am_id, header_length)
     place = address_of(view) if view.nbytes else 0
     sent = Quiet(lane, 0, view.nbytes, view, ((place, view.nbytes, False),) if view.nbytes else ())
+    sent.opcode, sent.flags, sent.local, sent.compare = SEND, IMMEDIATE, place, header
 
     def post():
-        ep.worker.rings.post(sent, False, lane.entry(), SEND, IMMEDIATE, 0, 0, view.nbytes, 0, 0, place, 0, header)
+        sent.peer = lane.entry()
+        ep.worker.rings.post(sent)
 
     lane.submit(post, 1, sent)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.opcodes import Form
 from numpy import ndarray
 
@@ -35,14 +35,15 @@ from amoeba.libfabric.objects.operations.local_buffers import check_region, chec
 from amoeba.libfabric.objects.operations.operations import (
     CHANGE_FLAGS,
     NO_FLAGS,
-    NOT_AT_ONCE,
     TRANSMIT_FLAGS,
     Operations,
+    begun,
 )
 from amoeba.libfabric.objects.operations.rights import MAY_ATOMIC, MAY_FETCH
 from amoeba.libfabric.objects.operations.vectors import AtomicMsg, Descs
-from amoeba.transport.posting import INLINE_SIZE, Local, gathered, total
-from amoeba.transport.requests import Kind, Request
+from amoeba.transport.operation import Operation
+from amoeba.transport.posting import Local, Scattered, gathered, total
+from amoeba.transport.requests import Kind
 
 if TYPE_CHECKING:
     from amoeba.libfabric.objects.domain_base import DomainBase
@@ -51,22 +52,18 @@ __all__ = ["AtomicOperations"]
 
 _SIZES = tuple(datatype.size for datatype in Datatype)
 _in_memory = c_char.from_buffer
-_number = int.from_bytes
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _TAGGED_FLAG = int(OpFlags.FI_TAGGED)
 _CHANGES, _FETCHES = int(Kind.ATOMIC), int(Kind.FETCH_ATOMIC)
 _SOURCE = int(MrAccess.FI_WRITE)
 _RESULT = int(MrAccess.FI_READ)
-_INLINE = int(DescriptorFlags.INLINE)
-_MORE = int(OpFlags.FI_MORE)
-_REPORT = int(OpFlags.FI_COMPLETION)
 _BASE = int(DescriptorOpcode.ATOMIC)
 _FETCH = int(DescriptorOpcode.FETCH_ATOMIC)
 _COMPARE = int(DescriptorOpcode.COMPARE_ATOMIC)
 _RIGHTS = {_BASE: MAY_ATOMIC, _FETCH: MAY_FETCH | MAY_ATOMIC, _COMPARE: MAY_FETCH | MAY_ATOMIC}
 _TAGGED = {
-    _BASE: DescriptorOpcode.TAGGED_ATOMIC,
-    _FETCH: DescriptorOpcode.TAGGED_FETCH_ATOMIC,
+    _BASE: int(DescriptorOpcode.TAGGED_ATOMIC),
+    _FETCH: int(DescriptorOpcode.TAGGED_FETCH_ATOMIC),
 }
 
 
@@ -105,39 +102,26 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``addr[i] = addr[i] op buf[i]`` for every element."""
+        operation = begun(_CHANGES, _BASE, context, dest_addr, addr, key)
+        operation.op, operation.silent = op, self._selective
         if (
-            buf.__class__ is ndarray
-            and buf.size == 1
-            and (length := buf.nbytes) <= INLINE_SIZE
+            desc is None
+            and self._number(operation, buf, flags)
             and op.__class__ is Op
-            and flags.__class__ is OpFlags
-            and (named := DATATYPES.get(buf.dtype)) is not None
-            and (datatype is None or datatype is named)
-            and self._executed[_BASE][op] >> named & 1
-            and desc is None
-            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
-            and addr.__class__ is key.__class__ is dest_addr.__class__ is int
-            and not (addr | key) >> 64
-            and (peer := self._near.get(dest_addr)) is not None
-            and (rings := self._rings) is not None
+            and (datatype is None or datatype is operation.datatype)
+            and self._executed[_BASE][op] >> operation.datatype & 1
         ):
-            rings.post(
-                Request(context, _CHANGES, self._selective and not bits & _REPORT, dest_addr, length),
-                bits & _MORE, peer, _BASE, _INLINE, op, named, length, addr, key,
-                _number(buf, "little"), 0, 0,
-            )  # fmt: skip
+            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
             return
-        self._atomic(
-            _BASE, buf, None, None, dest_addr, addr, key, op, datatype, desc, None, context, flags, self._selective
-        )
+        self._atomic(operation, buf, None, None, datatype, desc, None, flags)
 
     def inject_atomic(
         self, buf: Buffer, dest_addr: int, addr: int, key: int, op: Op, datatype: Datatype | None = None
     ) -> None:
         """:meth:`atomic` of at most INJECT_SIZE bytes that may be changed at once; no completion unless it fails."""
-        self._atomic(
-            _BASE, buf, None, None, dest_addr, addr, key, op, datatype, None, None, None, OpFlags.FI_INJECT, True
-        )
+        operation = begun(_CHANGES, _BASE, None, dest_addr, addr, key)
+        operation.op, operation.silent = op, True
+        self._atomic(operation, buf, None, None, datatype, None, None, OpFlags.FI_INJECT)
 
     def atomicv(
         self,
@@ -180,33 +164,19 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``result[i] = addr[i]; addr[i] = addr[i] op buf[i]``. FI_ATOMIC_READ ignores ``buf``, which may be None."""
+        operation = begun(_FETCHES, _FETCH, context, dest_addr, addr, key)
+        operation.op, operation.silent = op, self._selective
         if (
-            buf.__class__ is ndarray
-            and buf.size == 1
-            and (length := buf.nbytes) <= INLINE_SIZE
+            desc is None
+            and self._number(operation, buf, flags)
             and op.__class__ is Op
-            and flags.__class__ is OpFlags
-            and (named := DATATYPES.get(buf.dtype)) is not None
-            and (datatype is None or datatype is named)
-            and self._executed[_FETCH][op] >> named & 1
-            and desc is None
-            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
-            and addr.__class__ is key.__class__ is dest_addr.__class__ is int
-            and not (addr | key) >> 64
-            and (peer := self._near.get(dest_addr)) is not None
-            and (rings := self._rings) is not None
+            and (datatype is None or datatype is operation.datatype)
+            and self._executed[_FETCH][op] >> operation.datatype & 1
         ):
-            request = Request(context, _FETCHES, self._selective and not bits & _REPORT, dest_addr, length)
-            at = _result_of_one(self.domain, request, result, named, result_desc)
-            rings.post(
-                request, bits & _MORE, peer, _FETCH, _INLINE, op, named, length, addr, key,
-                _number(buf, "little"), at, 0,
-            )  # fmt: skip
+            _take_result(self.domain, operation, result, result_desc)
+            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
             return
-        self._atomic(
-            _FETCH, buf, None, result, dest_addr, addr, key, op, datatype, desc, result_desc, context, flags,
-            self._selective,
-        )  # fmt: skip
+        self._atomic(operation, buf, None, result, datatype, desc, result_desc, flags)
 
     def fetch_atomicv(
         self,
@@ -257,10 +227,9 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``result[i] = addr[i]; if compare[i] op addr[i]: addr[i] = buf[i]``; FI_MSWAP swaps the bits in compare."""
-        self._atomic(
-            _COMPARE, buf, compare, result, dest_addr, addr, key, op, datatype, desc, result_desc, context, flags,
-            self._selective,
-        )  # fmt: skip
+        operation = begun(_FETCHES, _COMPARE, context, dest_addr, addr, key)
+        operation.op, operation.silent = op, self._selective
+        self._atomic(operation, buf, compare, result, datatype, desc, result_desc, flags)
 
     def compare_atomicv(
         self,
@@ -325,24 +294,20 @@ class AtomicOperations(Operations):
 
     def _atomic(
         self,
-        opcode: int,
+        operation: Operation,
         buf: Buffer | None,
         compare: Buffer | None,
         result: Buffer | None,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        op: Op,
         datatype: Datatype | None,
         desc: MemoryRegion | None,
         result_desc: MemoryRegion | None,
-        context: Any,
         flags: OpFlags,
-        silent: bool,
     ) -> None:
-        rings = self._rings or self._not_enabled()
+        if self._rings is None:
+            self._not_enabled()
+        opcode, op = operation.opcode, operation.op
         if op.__class__ is not Op:
-            op = check_op(op)
+            op = operation.op = check_op(op)
         if datatype is not None and datatype.__class__ is not Datatype:
             datatype = check_datatype_argument(datatype)
         self._check_rights(opcode, op)
@@ -352,6 +317,7 @@ class AtomicOperations(Operations):
                 datatype = datatype_of(result, "result")
         else:
             source, datatype = operand_of(buf, datatype)
+        operation.datatype = datatype
         size = self._element_size(opcode, op, datatype)
         if opcode != _BASE:
             check_datatype(result, datatype, "result")
@@ -360,22 +326,15 @@ class AtomicOperations(Operations):
                 compared, _ = operand_of(compare, datatype, "compare")
         given = sink if source is None else source
         assert given is not None  # there are operands, or else a result
-        length = given.nbytes
+        operation.length = length = given.nbytes
         if not length or length % size:
             raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
         if sink is not None and sink.nbytes != length:
             raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, result has {sink.nbytes}")
         if compared is not None and compared.nbytes != length:
             raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, compare has {compared.nbytes}")
-        if addr.__class__ is not int or key.__class__ is not int:
-            addr, key = check_number("addr", addr), check_number("key", key)
-        bits, silent = self._check_request(
-            flags, length, addr, key, silent, TRANSMIT_FLAGS if source is None else CHANGE_FLAGS
-        )
-        self._submit(
-            rings, self._open_peers, _CHANGES if sink is None else _FETCHES, opcode, op, datatype, source, compared,
-            sink, desc, result_desc, _SOURCE, length, dest_addr, addr, key, context, bits, silent,
-        )  # fmt: skip
+        bits = self._check(operation, flags, TRANSMIT_FLAGS if source is None else CHANGE_FLAGS)
+        self._submit(operation, bits, source, desc, _SOURCE, sink, result_desc, compared)
 
     def _atomic_vector(
         self,
@@ -389,7 +348,8 @@ class AtomicOperations(Operations):
         flags: OpFlags,
     ) -> None:
         """``whole``: (addr, key) of as many elements in a row as there are, not the message's; without data."""
-        rings = self._rings or self._not_enabled()
+        if self._rings is None:
+            self._not_enabled()
         check_instance("msg", msg, AtomicMsg)
         op = check_op(msg.op)
         bits = check_op_flags(flags)
@@ -418,7 +378,9 @@ class AtomicOperations(Operations):
         operands = [] if reads_only else locals_of(self.domain, iov, msg.desc, "msg_iov", writable=False)
         compared = locals_of(self.domain, _given(comparev), compare_desc, "comparev", writable=False)
         results = locals_of(self.domain, _given(resultv), result_desc, "resultv", writable=True)
-        length = total(operands or results)
+        operation = begun(_FETCHES if results else _CHANGES, opcode, msg.context, msg.addr)
+        operation.op, operation.datatype = op, datatype
+        operation.length = length = total(operands or results)
         _check_elements("msg_iov", operands or results, size, length)
         if comparev is not None:
             _check_elements("comparev", compared, size, length)
@@ -429,27 +391,22 @@ class AtomicOperations(Operations):
         else:
             remote = [Segment(check_number("addr", whole[0]), length, check_number("key", whole[1]))]
         tagged = whole is None and bool(bits & _TAGGED_FLAG)
-        bits, silent, data = self._check_vector_request(
+        bits = self._check_vector(
+            operation,
             OpFlags(bits & ~_TAGGED_FLAG) if tagged else OpFlags(bits),
-            length,
             remote,
             check_number("data", msg.data) if whole is None else None,
             TRANSMIT_FLAGS if reads_only or tagged else CHANGE_FLAGS,
         )
-        if tagged:
-            self._check_tagged(opcode, length, remote, results)
-            one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
-            self._submit(
-                rings, self._open_for_messages, _FETCHES if results else _CHANGES, _TAGGED[opcode], op, datatype,
-                None if one is None else one.view, None, results[0].view if results else None,
-                None if one is None else one.keep, results[0].keep if results else None, _SOURCE, length, msg.addr,
-                remote[0].address, remote[0].key, msg.context, bits, silent, data,
-            )  # fmt: skip
+        if not tagged:
+            self._submit_vector(operation, bits, Scattered(operands, compared, results, remote))
             return
-        self._submit_vector(
-            rings, self._open_peers, _FETCHES if results else _CHANGES, opcode, op, datatype, operands, compared,
-            results, length, remote, msg.addr, msg.context, bits, silent, data,
-        )  # fmt: skip
+        self._check_tagged(opcode, length, remote, results)
+        operation.opcode = _TAGGED[opcode]
+        one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
+        source, desc = (None, None) if one is None else (one.view, one.keep)
+        sink, sink_desc = (results[0].view, results[0].keep) if results else (None, None)
+        self._submit(operation, bits, source, desc, _SOURCE, sink, sink_desc)
 
     def _check_tagged(
         self, opcode: int, length: int, remote: Sequence[Segment], results: Sequence[Local]
@@ -476,10 +433,11 @@ class AtomicOperations(Operations):
         return _SIZES[datatype]
 
 
-def _result_of_one(
-    domain: "DomainBase", request: Request, result: Buffer, datatype: Datatype, result_desc: MemoryRegion | None
-) -> int:
-    """Let the NIC write the result of one element; its address. Raises what is wrong with it."""
+def _take_result(
+    domain: "DomainBase", operation: Operation, result: Buffer, result_desc: MemoryRegion | None
+) -> None:
+    """Let the NIC write the result of an operation on one number. Raises what is wrong with it."""
+    datatype, length = operation.datatype, operation.length
     if result.__class__ is ndarray and DATATYPES.get(result.dtype) is datatype:
         view = result.data
         if view.readonly:
@@ -487,18 +445,16 @@ def _result_of_one(
     else:
         check_datatype(result, datatype, "result")
         view = view_of(result, writable=True, name="result")
-    length = request.length
     if view.nbytes != length:
         raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, result has {view.nbytes}")
-    address = addressof(_in_memory(view))
+    operation.result = address = addressof(_in_memory(view))
     if result_desc is None:
         check_unregistered(domain, "result")
-        request.buffers = view
-        request.grants = ((address, length, True),)
+        operation.buffers = view
+        operation.grants = ((address, length, True),)
     else:
-        request.buffers = view, result_desc
+        operation.buffers = view, result_desc
         check_region(domain, result_desc, address, length, _RESULT)
-    return address
 
 
 def _given(vector: Sequence[Buffer] | None) -> Sequence[Buffer]:

@@ -3,17 +3,19 @@
 All of them are checked for the whole batch before anything is posted; an error says which operation it is about.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.core.buffers import Buffer, address_of, check_datatype, view_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
 from amoeba.core.operands import operand_of
 from amoeba.libfabric.objects.checks import check_number
-from amoeba.libfabric.objects.constants import Datatype, MrAccess
+from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op
 from amoeba.libfabric.objects.memory_region import MemoryRegion
 from amoeba.libfabric.objects.operations.local_buffers import check_region, check_unregistered
 from amoeba.transport.batches import BATCH_STATUS, Numbers
@@ -23,12 +25,50 @@ from amoeba.transport.requests import Grant
 if TYPE_CHECKING:
     from amoeba.libfabric.objects.domain_base import DomainBase
 
-__all__ = ["Rows", "check_report", "common_count", "count_of", "numbers_of", "places_of", "results_of", "sources_of"]
+__all__ = [
+    "BatchCall",
+    "Rows",
+    "check_report",
+    "common_count",
+    "count_of",
+    "numbers_of",
+    "places_of",
+    "results_of",
+    "sources_of",
+]
 
 _U64 = 2**64 - 1
 _NUMBERS = (int, float, complex, np.number)
 _READ = int(MrAccess.FI_READ)
 _WRITE = int(MrAccess.FI_WRITE)
+
+
+@dataclass(slots=True)
+class BatchCall:
+    """The arguments of a batch, as :class:`amoeba.Endpoint` says what they are, and what the batch does.
+
+    ``buf`` is None for what only reads, whose memory is ``result``; ``op`` and ``datatype`` are None for RMA.
+    """
+
+    opcode: DescriptorOpcode
+    dest_addr: Any
+    addr: Any
+    key: Any
+    index: Any = None
+    op: Op | None = None
+    datatype: Datatype | None = None
+    buf: Buffer | None = None
+    compare: Buffer | None = None
+    result: Buffer | None = None
+    desc: MemoryRegion | None = None
+    result_desc: MemoryRegion | None = None
+    report: npt.NDArray[Any] | None = None
+    """Where to say what became of each operation: ``status`` of the calls."""
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it fetches without operands."""
+        return self.op is Op.FI_ATOMIC_READ and self.opcode == DescriptorOpcode.FETCH_ATOMIC
 
 
 class Rows:

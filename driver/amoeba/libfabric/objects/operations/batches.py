@@ -19,6 +19,7 @@ from amoeba.libfabric.objects.constants import Datatype, Op, OpFlags
 from amoeba.libfabric.objects.memory_region import MemoryRegion
 from amoeba.libfabric.objects.operations.atomics import AtomicOperations
 from amoeba.libfabric.objects.operations.batch_arguments import (
+    BatchCall,
     Rows,
     check_report,
     common_count,
@@ -28,10 +29,11 @@ from amoeba.libfabric.objects.operations.batch_arguments import (
     results_of,
     sources_of,
 )
-from amoeba.libfabric.objects.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS
+from amoeba.libfabric.objects.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, begun
 from amoeba.libfabric.objects.operations.rights import MAY_ATOMIC, MAY_FETCH, MAY_READ, MAY_WRITE, not_permitted
 from amoeba.libfabric.objects.remote_array import RemoteArray, RemotePlace
 from amoeba.transport.batches import Batch, Descriptors, Numbers
+from amoeba.transport.operation import Operation
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import NEVER, Kind
 from amoeba.transport.transmit_rings import TransmitRings
@@ -116,19 +118,15 @@ class BatchOperations(AtomicOperations):
         status: npt.NDArray[Any] | None = None,
     ) -> int:
         """Many :meth:`write`: each copies a row of ``buf`` into a peer's memory."""
-        return self._batch(
-            _WRITE, None, None, buf, None, None, dest_addr, addr, key, index, desc, None, context, flags,
-            self._selective, wait, status,
-        ).posted  # fmt: skip
+        call = BatchCall(_WRITE, dest_addr, addr, key, index, buf=buf, desc=desc, report=status)
+        return self._batch(call, context, flags, self._selective, wait=wait).posted
 
     def inject_write_batch(
         self, buf: Buffer, dest_addr: Any, addr: Any, key: Any, *, index: Any = None, wait: bool = True
     ) -> int:
         """:meth:`write_batch` of rows of any size that may be changed at once; no completion unless one fails."""
-        return self._batch(
-            _WRITE, None, None, buf, None, None, dest_addr, addr, key, index, None, None, None, OpFlags.FI_INJECT,
-            True, wait, None,
-        ).posted  # fmt: skip
+        call = BatchCall(_WRITE, dest_addr, addr, key, index, buf=buf)
+        return self._batch(call, None, OpFlags.FI_INJECT, True, wait=wait).posted
 
     def read_batch(
         self,
@@ -145,10 +143,8 @@ class BatchOperations(AtomicOperations):
         status: npt.NDArray[Any] | None = None,
     ) -> int:
         """Many :meth:`read`: each copies a peer's memory into a row of ``buf``."""
-        return self._batch(
-            _READ, None, None, None, None, buf, dest_addr, addr, key, index, None, desc, context, flags,
-            self._selective, wait, status,
-        ).posted  # fmt: skip
+        call = BatchCall(_READ, dest_addr, addr, key, index, result=buf, result_desc=desc, report=status)
+        return self._batch(call, context, flags, self._selective, wait=wait).posted
 
     def atomic_batch(
         self,
@@ -167,10 +163,8 @@ class BatchOperations(AtomicOperations):
         status: npt.NDArray[Any] | None = None,
     ) -> int:
         """Many :meth:`atomic`. Operations on the same address all take effect."""
-        return self._atomic_batch(
-            _ATOMIC, buf, None, None, dest_addr, addr, key, op, datatype, index, desc, None, context, flags,
-            self._selective, wait, status,
-        )  # fmt: skip
+        call = BatchCall(_ATOMIC, dest_addr, addr, key, index, op, datatype, buf, desc=desc, report=status)
+        return self._batch(call, context, flags, self._selective, wait=wait).posted
 
     def inject_atomic_batch(
         self,
@@ -185,10 +179,8 @@ class BatchOperations(AtomicOperations):
         wait: bool = True,
     ) -> int:
         """:meth:`atomic_batch` of rows of any size that may be changed at once; no completion unless one fails."""
-        return self._atomic_batch(
-            _ATOMIC, buf, None, None, dest_addr, addr, key, op, datatype, index, None, None, None,
-            OpFlags.FI_INJECT, True, wait, None,
-        )  # fmt: skip
+        call = BatchCall(_ATOMIC, dest_addr, addr, key, index, op, datatype, buf)
+        return self._batch(call, None, OpFlags.FI_INJECT, True, wait=wait).posted
 
     def fetch_atomic_batch(
         self,
@@ -209,10 +201,10 @@ class BatchOperations(AtomicOperations):
         status: npt.NDArray[Any] | None = None,
     ) -> int:
         """Many :meth:`fetch_atomic`. Operations on the same address see each other's results, one after the other."""
-        return self._atomic_batch(
-            _FETCH, buf, None, result, dest_addr, addr, key, op, datatype, index, desc, result_desc, context, flags,
-            self._selective, wait, status,
-        )  # fmt: skip
+        call = BatchCall(
+            _FETCH, dest_addr, addr, key, index, op, datatype, buf, None, result, desc, result_desc, status
+        )
+        return self._batch(call, context, flags, self._selective, wait=wait).posted
 
     def compare_atomic_batch(
         self,
@@ -234,126 +226,109 @@ class BatchOperations(AtomicOperations):
         status: npt.NDArray[Any] | None = None,
     ) -> int:
         """Many :meth:`compare_atomic`. ``desc`` holds both operands and compare values."""
-        return self._atomic_batch(
-            _COMPARE, buf, compare, result, dest_addr, addr, key, op, datatype, index, desc, result_desc, context,
-            flags, self._selective, wait, status,
-        )  # fmt: skip
-
-    def _atomic_batch(
-        self,
-        opcode: DescriptorOpcode,
-        buf: Buffer | None,
-        compare: Buffer | None,
-        result: Buffer | None,
-        dest_addr: Any,
-        addr: Any,
-        key: Any,
-        op: Op,
-        datatype: Datatype | None,
-        index: Any,
-        desc: MemoryRegion | None,
-        result_desc: MemoryRegion | None,
-        context: Any,
-        flags: OpFlags,
-        silent: bool,
-        wait: bool,
-        status: npt.NDArray[Any] | None,
-    ) -> int:
-        self._rings or self._not_enabled()
-        op = check_op(op)
-        reads_only = op is Op.FI_ATOMIC_READ and opcode == _FETCH
-        if datatype is None:
-            datatype = datatype_of(result, "result") if reads_only else datatype_of(buf)
-        datatype = check_datatype_argument(datatype)
-        return self._batch(
-            opcode, op, datatype, None if reads_only else buf, compare, result, dest_addr, addr, key, index, desc,
-            result_desc, context, flags, silent, wait, status,
-        ).posted  # fmt: skip
+        call = BatchCall(
+            _COMPARE, dest_addr, addr, key, index, op, datatype, buf, compare, result, desc, result_desc, status
+        )
+        return self._batch(call, context, flags, self._selective, wait=wait).posted
 
     def _batch(
         self,
-        opcode: DescriptorOpcode,
-        op: Op | None,
-        datatype: Datatype | None,
-        buf: Buffer | None,
-        compare: Buffer | None,
-        result: Buffer | None,
-        dest_addr: Any,
-        addr: Any,
-        key: Any,
-        index: Any,
-        desc: MemoryRegion | None,
-        result_desc: MemoryRegion | None,
+        call: BatchCall,
         context: Any,
         flags: OpFlags,
         silent: bool,
+        *,
         wait: bool,
-        status: npt.NDArray[Any] | None,
         ended: Callable[[int], None] | None = None,
     ) -> Batch:
-        """Check everything, then post it. ``buf`` is None for what only reads, ``op`` and ``datatype`` for RMA.
-
-        ``ended``: told of the end, of which nobody else hears then.
-        """
+        """Check everything, then post it. ``ended``: told of the end, of which nobody else hears then."""
         rings = self._rings or self._not_enabled()
-        needed = _NEEDED[opcode] & ~MAY_ATOMIC if op is Op.FI_ATOMIC_READ else _NEEDED[opcode]
-        if needed & ~self._rights:
-            raise not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
-        element = 1 if op is None or datatype is None else self._element_size(opcode, op, datatype)
-        bits = check_op_flags(flags)
-        # rows of any size can be injected, as they are copied here
-        copied, bits = bool(bits & _INJECT), bits & ~_INJECT
-        allowed = TRANSMIT_FLAGS if opcode == _READ or op is Op.FI_ATOMIC_READ else CHANGE_FLAGS
-        bits, silent = self._check_request(OpFlags(bits) if bits else NO_FLAGS, 0, 0, 0, silent, allowed)
-        if bits & (_TRIGGER | _COMMIT):
-            raise fabric_error(Errno.FI_EBADFLAGS, "batches neither wait for counters nor are committed")
-        used: dict[str, Rows] = {}
-        size: int | None = None
-        if opcode != _READ and op is not Op.FI_ATOMIC_READ:
-            used["buf"] = sources_of(self.domain, "buf", buf, datatype, desc, copied=copied)
-            size = used["buf"].size
-        if opcode == _COMPARE:
-            used["compare"] = sources_of(self.domain, "compare", compare, datatype, desc, copied=copied, size=size)
-        if opcode in (_READ, _FETCH, _COMPARE):
-            name = "buf" if opcode == _READ else "result"
-            used["result"] = results_of(self.domain, name, result, datatype, result_desc, size)
-            size = used["result"].size
-        assert size is not None  # there is data, or else a result
+        element = self._elements_of(call)
+        operation = begun(_KINDS[call.opcode], call.opcode, context, 0)
+        operation.length, operation.silent = 0, silent
+        copied, bits = self._batch_flags(operation, call, flags)
+        used = self._rows_of(call, copied=copied)
+        size = next(iter(used.values())).size
         if size % element:
             raise fabric_error(Errno.FI_EINVAL, f"expected elements of {element} bytes, got rows of {size} bytes")
-        self._check_request(NO_FLAGS, size, 0, 0, False)
-        places, keys = places_of(addr, index, size), numbers_of("key", key)
-        numbers = 0 if self._connection is not None else numbers_of("dest_addr", dest_addr)
+        operation.length = size
+        self._check(operation, NO_FLAGS, TRANSMIT_FLAGS)
+        places, keys = places_of(call.addr, call.index, size), numbers_of("key", call.key)
+        numbers = 0 if self._connection is not None else numbers_of("dest_addr", call.dest_addr)
         counts = {"addr or index": count_of(places), "key": count_of(keys), "dest_addr": count_of(numbers)}
         count = common_count(counts | {name: rows.count for name, rows in used.items()})
         if count > _MOST:
             raise fabric_error(Errno.FI_EMSGSIZE, f"a batch has at most {_MOST} operations, got {count}")
-        if status is not None:
-            check_report(status, count)
-            status["done"] = False
+        if call.report is not None:
+            check_report(call.report, count)
+            call.report["done"] = False
         peers, destinations = self._entries(numbers, count)
         inline = _INLINE if "buf" in used and size <= INLINE_SIZE else 0
+        descriptors = Descriptors(
+            call.opcode, call.op or 0, call.datatype or 0, inline, size, peers, places, keys,
+            *(used[name].local if name in used else 0 for name in ("buf", "result", "compare")),
+        )  # fmt: skip
         batch = Batch(
             context,
-            _KINDS[opcode],
-            silent if ended is None else NEVER,
+            operation.kind,
+            operation.silent if ended is None else NEVER,
             count,
-            Descriptors(
-                opcode, op or 0, datatype or 0, inline, size, peers, places, keys,
-                *(used[name].local if name in used else 0 for name in ("buf", "result", "compare")),
-            ),
+            descriptors,
             destinations,
             fenced=bool(bits & _FENCED),
-            buffers=[rows.keep for rows in used.values()],
-            grants=tuple(grant for rows in used.values() for grant in rows.grants),
-            report=status,
-        )  # fmt: skip
+            report=call.report,
+        )
+        batch.buffers = [rows.keep for rows in used.values()]
+        batch.grants = tuple(grant for rows in used.values() for grant in rows.grants)
         batch.ended = ended
         if batch.unfenced:
             self._await_beside(rings, destinations, wait)
         if count:
             rings.post_batch(batch, bits & _MORE, wait, lambda: self._reaches(destinations))
         return batch
+
+    def _elements_of(self, call: BatchCall) -> int:
+        """Bytes of an element of a batch, of which operation and datatype are numbers from here on. Raises
+        FI_EOPNOTSUPP for what the endpoint or the NIC does not execute."""
+        opcode = call.opcode
+        needed = _NEEDED[opcode]
+        if opcode not in (_WRITE, _READ):
+            call.op = check_op(call.op)
+            if call.reads_only:
+                needed &= ~MAY_ATOMIC
+            if call.datatype is None:
+                call.datatype = datatype_of(call.result, "result") if call.reads_only else datatype_of(call.buf)
+            call.datatype = check_datatype_argument(call.datatype)
+        if needed & ~self._rights:
+            raise not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
+        return 1 if call.datatype is None or call.op is None else self._element_size(opcode, call.op, call.datatype)
+
+    def _batch_flags(self, operation: Operation, call: BatchCall, flags: OpFlags) -> tuple[bool, int]:
+        """Whether operands are copied, as rows of any size can be here, and the other flags as bits."""
+        bits = check_op_flags(flags)
+        copied, bits = bool(bits & _INJECT), bits & ~_INJECT
+        allowed = TRANSMIT_FLAGS if call.opcode == _READ or call.reads_only else CHANGE_FLAGS
+        bits = self._check(operation, OpFlags(bits) if bits else NO_FLAGS, allowed)
+        if bits & (_TRIGGER | _COMMIT):
+            raise fabric_error(Errno.FI_EBADFLAGS, "batches neither wait for counters nor are committed")
+        return copied, bits
+
+    def _rows_of(self, call: BatchCall, *, copied: bool) -> dict[str, Rows]:
+        """The local memory of a batch by the name of its argument, all rows of one size: at least one of these."""
+        opcode, domain, datatype = call.opcode, self.domain, call.datatype
+        used: dict[str, Rows] = {}
+        size: int | None = None
+        if opcode != _READ and not call.reads_only:
+            used["buf"] = sources_of(domain, "buf", call.buf, datatype, call.desc, copied=copied)
+            size = used["buf"].size
+        if opcode == _COMPARE:
+            used["compare"] = sources_of(
+                domain, "compare", call.compare, datatype, call.desc, copied=copied, size=size
+            )
+        if opcode in (_READ, _FETCH, _COMPARE):
+            name = "buf" if opcode == _READ else "result"
+            used["result"] = results_of(domain, name, call.result, datatype, call.result_desc, size)
+        return used
 
     def _entries(self, numbers: Numbers, count: int) -> tuple[Numbers, dict[int, int]]:
         """Entries of the peer table, and the number of each. Raises FI_EINVAL and FI_EAGAIN, naming an operation."""
@@ -433,9 +408,7 @@ class BatchOperations(AtomicOperations):
     def _execute(
         self,
         opcode: DescriptorOpcode,
-        peer: int,
-        address: int,
-        key: int,
+        array: RemoteArray,
         offsets: npt.NDArray[np.uint64],
         *,
         op: Op | None = None,
@@ -443,13 +416,14 @@ class BatchOperations(AtomicOperations):
         compare: Buffer | None = None,
         result: Buffer | None = None,
     ) -> None:
-        """Execute a batch, and wait until it is over. Raises the error of the first operation that failed."""
+        """Execute a batch on an array, and wait until it is over; ``offsets`` are in bytes.
+
+        Raises the error of the first operation that failed.
+        """
         with self._auto or contextlib.nullcontext():
-            datatype = None if op is None else datatype_of(buf)
-            batch = self._batch(
-                opcode, op, datatype, buf, compare, result, peer, offsets + np.uint64(address), key, None, None, None,
-                None, NO_FLAGS, True, True, None, lambda status: None,
-            )  # fmt: skip
+            addresses = offsets + np.uint64(array.address)
+            call = BatchCall(opcode, array.peer, addresses, array.key, None, op, None, buf, compare, result)
+            batch = self._batch(call, None, NO_FLAGS, True, wait=True, ended=lambda status: None)
             self._await(batch)
         if batch.status != _OK:
             first = min(batch.failures)

@@ -4,29 +4,30 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.core.buffers import Buffer, view_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.libfabric.objects.checks import check_instance, check_number, check_op_flags
 from amoeba.libfabric.objects.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
-from amoeba.libfabric.objects.deferral import Deferral
 from amoeba.libfabric.objects.memory_region import MemoryRegion
 from amoeba.libfabric.objects.operations.local_buffers import local_of, locals_of
 from amoeba.libfabric.objects.operations.operations import (
     NO_FLAGS,
     TRANSMIT_FLAGS,
     Operations,
-    deferred,
+    begun,
+    carry,
     without_data,
 )
 from amoeba.libfabric.objects.operations.receiving import ReceiveOperations
 from amoeba.libfabric.objects.operations.rights import MAY_SEND, MAY_TAGGED_SEND
 from amoeba.libfabric.objects.operations.vectors import Descs, Msg, TaggedMsg
+from amoeba.transport.operation import Operation
 from amoeba.transport.posting import Local, gathered, grants_of, keep_of, total
 from amoeba.transport.receives import ANYBODY
-from amoeba.transport.requests import Kind, Request
+from amoeba.transport.requests import Kind
 
 __all__ = ["MessageOperations"]
 
@@ -38,8 +39,6 @@ _LONG_OPCODES = {
     _TAGGED_SEND_OPCODE: int(DescriptorOpcode.RENDEZVOUS_TAGGED_SEND),
 }
 _SEND_FLAGS = TRANSMIT_FLAGS | int(OpFlags.FI_MATCH_COMPLETE)
-_MORE = int(OpFlags.FI_MORE)
-_FENCE = int(OpFlags.FI_FENCE)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
 _INJECT = int(OpFlags.FI_INJECT)
 _MATCHED = int(OpFlags.FI_MATCH_COMPLETE)
@@ -61,7 +60,7 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Send ``buf`` to the oldest receive of the peer's."""
-        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, desc, context, flags)
+        self._send_one(begun(_SENDS, _SEND_OPCODE, context, dest_addr), buf, desc, flags, self._selective)
 
     def sendv(
         self,
@@ -92,20 +91,22 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`send`, and ``data`` (64 bits) in the entry of the peer's receive."""
-        data = check_number("data", data)
-        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, desc, context, flags, data)
+        operation = begun(_SENDS, _SEND_OPCODE, context, dest_addr)
+        carry(operation, check_number("data", data))
+        self._send_one(operation, buf, desc, flags, self._selective)
 
     def inject(self, buf: Buffer, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`send` of at most INJECT_SIZE bytes that may be changed at once, and no completion unless it fails.
 
         Raises FI_EINVAL for more bytes.
         """
-        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, None, None, OpFlags.FI_INJECT, silent=True)
+        self._send_one(begun(_SENDS, _SEND_OPCODE, None, dest_addr), buf, None, OpFlags.FI_INJECT, True)
 
     def injectdata(self, buf: Buffer, data: int, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`senddata` as :meth:`inject` does it."""
-        data = check_number("data", data)
-        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, None, None, OpFlags.FI_INJECT, data, silent=True)
+        operation = begun(_SENDS, _SEND_OPCODE, None, dest_addr)
+        carry(operation, check_number("data", data))
+        self._send_one(operation, buf, None, OpFlags.FI_INJECT, True)
 
     # fi_tsend
 
@@ -120,7 +121,8 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Send ``buf`` to the oldest receive of the peer's that wants this tag."""
-        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, desc, context, flags)
+        operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, context, dest_addr, 0, tag)
+        self._send_one(operation, buf, desc, flags, self._selective)
 
     def tsendv(
         self,
@@ -153,99 +155,73 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`tsend`, and ``data`` (64 bits) in the entry of the peer's receive."""
-        data = check_number("data", data)
-        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, desc, context, flags, data)
+        operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, context, dest_addr, 0, tag)
+        carry(operation, check_number("data", data))
+        self._send_one(operation, buf, desc, flags, self._selective)
 
     def tinject(self, buf: Buffer, dest_addr: int, tag: int) -> None:
         """:meth:`tsend` as :meth:`inject` does it."""
-        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, None, None, OpFlags.FI_INJECT, silent=True)
+        operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, None, dest_addr, 0, tag)
+        self._send_one(operation, buf, None, OpFlags.FI_INJECT, True)
 
     def tinjectdata(self, buf: Buffer, data: int, dest_addr: int, tag: int) -> None:
         """:meth:`tsenddata` as :meth:`inject` does it."""
-        data = check_number("data", data)
-        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, None, None, OpFlags.FI_INJECT, data, silent=True)
+        operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, None, dest_addr, 0, tag)
+        carry(operation, check_number("data", data))
+        self._send_one(operation, buf, None, OpFlags.FI_INJECT, True)
 
     # How sends are done
 
     def _send_one(
-        self,
-        opcode: int,
-        buf: Buffer,
-        dest_addr: int,
-        tag: int,
-        desc: MemoryRegion | None,
-        context: Any,
-        flags: OpFlags,
-        data: int | None = None,
-        *,
-        silent: bool = False,
+        self, operation: Operation, buf: Buffer, desc: MemoryRegion | None, flags: OpFlags, silent: bool
     ) -> None:
         """Send one buffer."""
-        rings = self._rings or self._not_enabled()
-        needed = MAY_SEND if opcode == _SEND_OPCODE else MAY_TAGGED_SEND
-        if needed & ~self._rights:
-            raise self._not_permitted(needed)
+        self._check_may(MAY_SEND if operation.opcode == _SEND_OPCODE else MAY_TAGGED_SEND)
         source = view_of(buf)
-        length = source.nbytes
-        if tag.__class__ is not int or tag >> 64:
-            tag = check_number("tag", tag)
-        bits, silent = self._checked_send(flags, length, data, silent or self._selective, overrides=False)
-        if length > self._payload or bits & _MATCHED:
+        operation.length = source.nbytes
+        operation.silent = silent
+        bits = self._checked_send(operation, flags, overrides=False)
+        if operation.length > self._payload or bits & _MATCHED:
             local = local_of(self.domain, buf, desc, "buf", writable=False, access=MrAccess.FI_SEND)
-            self._send_long(opcode, dest_addr, [local], length, tag, context, bits, silent, data)
+            self._send_long(operation, bits, [local])
             return
-        self._submit(
-            rings, self._open_for_messages, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0,
-            source, None, None, desc, None, _SEND, length, dest_addr, 0, tag, context, bits, silent, data,
-        )  # fmt: skip
+        self._submit(operation, bits, source, desc, _SEND)
 
     def _send(
         self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, overrides: bool = False
     ) -> None:
         """Send buffers. ``overrides``: ``flags`` are instead of the endpoint's."""
-        rings = self._rings or self._not_enabled()
-        opcode, tag = (_TAGGED_SEND_OPCODE, msg.tag) if isinstance(msg, TaggedMsg) else (_SEND_OPCODE, 0)
-        needed = MAY_SEND if opcode == _SEND_OPCODE else MAY_TAGGED_SEND
-        if needed & ~self._rights:
-            raise self._not_permitted(needed)
-        tag = check_number("tag", tag)
+        if isinstance(msg, TaggedMsg):
+            self._check_may(MAY_TAGGED_SEND)
+            operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, msg.context, msg.addr, 0, msg.tag)
+        else:
+            self._check_may(MAY_SEND)
+            operation = begun(_SENDS, _SEND_OPCODE, msg.context, msg.addr)
+        if data is not None:
+            carry(operation, data)
         buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
-        length = total(buffers)
-        bits, silent = self._checked_send(flags, length, data, self._silent(overrides), overrides=overrides)
+        operation.length = length = total(buffers)
+        operation.silent = self._selective_queue if overrides else self._selective
+        bits = self._checked_send(operation, flags, overrides=overrides)
         if length > self._payload or bits & _MATCHED:
-            self._send_long(opcode, msg.addr, buffers, length, tag, msg.context, bits, silent, data)
+            self._send_long(operation, bits, buffers)
             return
         source = buffers[0] if len(buffers) == 1 else gathered(buffers, length)
-        self._submit(
-            rings, self._open_for_messages, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0,
-            source.view, None, None, source.keep, None, _SEND, length, msg.addr, 0, tag, msg.context, bits, silent,
-            data,
-        )  # fmt: skip
+        self._submit(operation, bits, source.view, source.keep, _SEND)
 
-    def _checked_send(
-        self, flags: OpFlags, length: int, data: int | None, silent: bool, *, overrides: bool
-    ) -> tuple[int, bool]:
-        """What :meth:`_check_request` says of a message."""
-        if data is not None:
+    def _checked_send(self, operation: Operation, flags: OpFlags, *, overrides: bool) -> int:
+        """What :meth:`_check` says of a message."""
+        if operation.flags:
             flags = without_data(flags)
+        tag = operation.remote_key
+        if tag.__class__ is not int or tag >> 64:
+            operation.remote_key = check_number("tag", tag)
         # a datagram is never read by its receiver
         allowed = _SEND_FLAGS if self.max_msg_size > self._payload else TRANSMIT_FLAGS
-        return self._check_request(flags, length, 0, 0, silent, allowed, self.max_msg_size, overrides=overrides)
+        return self._check(operation, flags, allowed, self.max_msg_size, overrides=overrides)
 
-    def _send_long(
-        self,
-        opcode: int,
-        dest_addr: int,
-        buffers: Sequence[Local],
-        length: int,
-        tag: int,
-        context: Any,
-        bits: int,
-        silent: bool,
-        data: int | None,
-        deferral: Deferral | None = None,
-    ) -> None:
-        rings = self._rings or self._not_enabled()
+    def _send_long(self, operation: Operation, bits: int, buffers: Sequence[Local]) -> None:
+        """Send a message that its receiver reads."""
         sends = None if self._receiver is None else self._receiver.long_sends
         if sends is None:
             raise fabric_error(
@@ -253,24 +229,16 @@ class MessageOperations(Operations, ReceiveOperations):
                 f"this endpoint sends {self._payload} bytes at most, without FI_MATCH_COMPLETE: "
                 "for more, its caps need FI_SEND with FI_MSG or FI_TAGGED",
             )
-        kind = _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS
         if bits & _TRIGGER:
-            post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag)
-            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, buffers)
+            bits &= ~_TRIGGER
+            self._defer(operation, bits, functools.partial(self._send_long, operation, bits, buffers), buffers)
             return
-        if self._connection is not None:
-            dest_addr = self._connection.destination()
-        peer = self._open_for_messages.get(dest_addr)
-        if peer is None:
-            peer = self._find_peer(dest_addr, self._open_for_messages)
-        whole = len(buffers) == 1 and length and not bits & _INJECT
-        source = buffers[0] if whole else gathered(buffers, length)
-        flags = self._fence(dest_addr, peer) if bits & _FENCE else 0
-        if data is not None:
-            flags |= DescriptorFlags.IMMEDIATE
-        request = Request(context, kind, silent, dest_addr, length, keep_of([source]), grants_of([source]))
-        deferred(request, deferral)
-        sends.post(request, bits & _MORE, peer, _LONG_OPCODES[opcode], flags, source.segment, tag, data or 0)
+        self._address(operation, bits)
+        whole = len(buffers) == 1 and operation.length and not bits & _INJECT
+        source = buffers[0] if whole else gathered(buffers, operation.length)
+        operation.buffers, operation.grants = keep_of([source]), grants_of([source])
+        operation.opcode = _LONG_OPCODES.get(operation.opcode, operation.opcode)
+        sends.post(operation, source.segment, operation.remote_key)
 
     # What receives need to know
 

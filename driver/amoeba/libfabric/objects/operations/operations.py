@@ -8,9 +8,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.descriptors import DescriptorFlags
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from numpy import ndarray
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import DATATYPES, Buffer, Segment, address_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.lifetime import FabricObject
@@ -23,9 +24,10 @@ from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, not_permitted
 from amoeba.libfabric.objects.triggered import trigger_of
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import MAX_MESSAGE
+from amoeba.transport.operation import Operation
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.posting import INLINE_SIZE, Local, PostFlags, post_vector
-from amoeba.transport.requests import Grant, Request
+from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scattered
+from amoeba.transport.requests import Grant
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -37,14 +39,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGE_FLAGS",
     "MAX_MESSAGE",
-    "NOT_AT_ONCE",
     "NO_FLAGS",
     "READ_FLAGS",
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
     "Operations",
-    "deferred",
-    "post_flags",
+    "begun",
+    "carry",
     "without_data",
 ]
 
@@ -57,13 +58,9 @@ _ANY_OP_FLAGS = (
     | OpFlags.FI_TRANSMIT_COMPLETE
     | OpFlags.FI_DELIVERY_COMPLETE
 )
-NOT_AT_ONCE = ~int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
-"""All flags but those with which an operation on one element is posted as it is: operands in the descriptor are
-copied anyway.
-
-The calls that ask make a number of their flags by adding 0, which takes half the time that int() does: of all
-operators that flags have, addition alone is not Python.
-"""
+_NOT_AT_ONCE = ~int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
+"""All flags but those with which an operation on one number is posted as it is: operands in the descriptor are copied
+anyway."""
 TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE | OpFlags.FI_INJECT
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
@@ -94,15 +91,19 @@ _FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 
 _READ = int(MrAccess.FI_READ)
-_WRITE = int(MrAccess.FI_WRITE)
-
-
-def post_flags(bits: int) -> PostFlags:
-    """What flags of an operation mean to the engine."""
-    flags = PostFlags.MORE if bits & _MORE else PostFlags.NONE
-    flags |= PostFlags.FENCE if bits & _FENCED else PostFlags.NONE
-    flags |= PostFlags.INJECT if bits & _INJECT else PostFlags.NONE
-    return flags | (PostFlags.COMMIT if bits & _COMMIT else PostFlags.NONE)
+_TO_RECEIVES = frozenset(
+    int(opcode)
+    for opcode in (
+        DescriptorOpcode.SEND,
+        DescriptorOpcode.TAGGED_SEND,
+        DescriptorOpcode.RENDEZVOUS_SEND,
+        DescriptorOpcode.RENDEZVOUS_TAGGED_SEND,
+        DescriptorOpcode.TAGGED_ATOMIC,
+        DescriptorOpcode.TAGGED_FETCH_ATOMIC,
+    )
+)
+"""What meets a receive of the peer's, and goes the way of messages."""
+_value_of = int.from_bytes
 
 
 def without_data(flags: OpFlags) -> OpFlags:
@@ -160,6 +161,13 @@ class Operations(FabricObject):
         self._check_open()
         self._take_op_flags(flags)
 
+    def _check_may(self, needed: int) -> None:
+        """Raise FI_EOPBADSTATE if the endpoint is not enabled, FI_EOPNOTSUPP if it has not all ``needed`` rights."""
+        if self._rings is None:
+            self._not_enabled()
+        if needed & ~self._rights:
+            raise self._not_permitted(needed)
+
     def _not_permitted(self, needed: int) -> FabricError:
         """What to raise for an operation that needs rights which the endpoint has not."""
         return not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
@@ -177,33 +185,27 @@ class Operations(FabricObject):
         self._selective_queue = selective
         self._take_op_flags(self._op_flags)
 
-    def _check_request(
-        self,
-        flags: OpFlags,
-        length: int,
-        addr: int,
-        key: int,
-        silent: bool,
-        allowed: int = TRANSMIT_FLAGS,
-        most: int | None = None,
-        *,
-        overrides: bool = False,
-    ) -> tuple[int, bool]:
-        """Check what is common to all operations; returns the flags as bits, and whether success is silent.
+    def _check(
+        self, operation: Operation, flags: OpFlags, allowed: int, most: int | None = None, *, overrides: bool = False
+    ) -> int:
+        """Check what is common to all operations, and say how it is posted; returns the flags as bits.
 
-        ``addr`` and ``key`` are integers. ``most``: bytes that it can have, if it is a message. ``overrides``:
+        ``operation``: length, remote address and key, and whether a success is silent where the flags do not ask for
+        a completion. ``most``: bytes that it can have, if it is a message. ``overrides``:
         ``flags`` are instead of the endpoint's.
         """
+        length = operation.length
         if most is None:
             most = self._max_rma_size
         if length > most:
             raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {most} bytes here, got {length}")
-        if (addr | key) >> 64:
-            check_number("addr", addr)
-            check_number("key", key)
+        addr, key = operation.remote_address, operation.remote_key
+        if addr.__class__ is not int or key.__class__ is not int or (addr | key) >> 64:
+            operation.remote_address, operation.remote_key = check_number("addr", addr), check_number("key", key)
         defaults = 0 if overrides else self._default_bits & allowed
         if not (flags or defaults & _INJECT) and flags.__class__ is OpFlags:
-            return defaults, silent
+            operation.more = 0
+            return defaults
         bits = (int(flags) if flags.__class__ is OpFlags else check_op_flags(flags)) | defaults
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
@@ -215,41 +217,43 @@ class Operations(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"at most {INJECT_SIZE} bytes can be injected, got {length}")
         if bits & _INJECT and bits & _TRIGGER:
             raise fabric_error(Errno.FI_EBADFLAGS, "what waits for a counter is read when it is posted, not now")
-        return bits, silent and not bits & _REPORT
+        operation.more = bits & _MORE
+        if bits & _REPORT:
+            operation.silent = False
+        return bits
 
-    def _check_vector_request(
+    def _check_vector(
         self,
+        operation: Operation,
         flags: OpFlags,
-        length: int,
         remote: Sequence[Segment],
         data: int | None,
         allowed: int = TRANSMIT_FLAGS,
-    ) -> tuple[int, bool, int | None]:
-        """The same for scattered memory and with immediate data, which is returned if the flags say so.
+    ) -> int:
+        """The same for scattered memory and with immediate data, which goes along if the flags say so.
 
         ``data`` None: the call is no ``...msg`` call. It has no data, so the flags must not ask for it, and the
         endpoint's own apply.
         """
         if not remote:
             raise fabric_error(Errno.FI_EINVAL, "expected one or more remote segments, got none")
+        length = operation.length
         sizes = [segment.length for segment in remote]
         if min(sizes) < 0 or sum(sizes) != length:
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
-        overrides = data is not None
-        silent = self._silent(overrides)
+        operation.silent = self._selective
         if data is not None:
+            operation.silent = self._selective_queue
             allowed |= _REMOTE_CQ_DATA
             data = check_number("data", data)
-        bits, silenced = self._check_request(
-            flags, length, remote[0].address, remote[0].key, silent, allowed, overrides=overrides
-        )
+        operation.remote_address, operation.remote_key = remote[0].address, remote[0].key
+        bits = self._check(operation, flags, allowed, overrides=data is not None)
         for segment in remote[1:]:
-            self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
-        return bits, silenced, data if bits & _REMOTE_CQ_DATA else None
-
-    def _silent(self, overrides: bool) -> bool:
-        """Whether a success is not reported by default; ``overrides``: the endpoint's flags do not count."""
-        return self._selective_queue if overrides else self._selective
+            check_number("addr", segment.address)
+            check_number("key", segment.key)
+        if data is not None and bits & _REMOTE_CQ_DATA:
+            carry(operation, data)
+        return bits
 
     def _find_peer(self, dest_addr: int, among: dict[int, int]) -> int:
         """The peer table entry of a peer that cannot be sent to at once, for what ``among`` is for.
@@ -273,123 +277,122 @@ class Operations(FabricObject):
         """
         return _FENCE_ALL if self._is_beside(dest_addr, peer) else _FENCE
 
+    def _number(self, operation: Operation, buf: Buffer, flags: OpFlags) -> bool:
+        """Fill in the rest of an operation on one number, to a peer that can be sent to at once: most operations of a
+        program that counts in cycles. False: its arguments have to be checked.
+
+        ``operation`` has what the call was given, and ``buf`` no region.
+        """
+        dest_addr = operation.dest_addr
+        if (
+            buf.__class__ is not ndarray
+            or buf.size != 1
+            or (length := buf.nbytes) > INLINE_SIZE
+            or (datatype := DATATYPES.get(buf.dtype)) is None
+            or flags.__class__ is not OpFlags
+            # a number of flags by + 0, which takes half the time that int() does: no other operator is C's
+            or ((bits := flags + 0) | self._default_bits) & _NOT_AT_ONCE
+            or not operation.remote_address.__class__ is operation.remote_key.__class__ is dest_addr.__class__ is int
+            or (operation.remote_address | operation.remote_key) >> 64
+            or (peer := self._near.get(dest_addr)) is None
+        ):
+            return False
+        operation.flags = _INLINE
+        operation.datatype = datatype
+        operation.length = length
+        operation.peer = peer
+        operation.local = _value_of(buf, "little")
+        operation.more = bits & _MORE
+        operation.silent = self._selective and not bits & _REPORT
+        return True
+
     def _submit(
         self,
-        rings: TransmitRings,
-        peers: dict[int, int],
-        kind: int,
-        opcode: int,
-        op: int,
-        datatype: int,
-        source: memoryview | None,
-        compared: memoryview | None,
-        sink: memoryview | None,
-        desc: MemoryRegion | None,
-        sink_desc: MemoryRegion | None,
-        access: int,
-        length: int,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        context: Any,
+        operation: Operation,
         bits: int,
-        silent: bool,
-        data: int | None = None,
-        deferral: Deferral | None = None,
+        source: memoryview | None,
+        desc: MemoryRegion | None,
+        access: int,
+        sink: memoryview | None = None,
+        sink_desc: MemoryRegion | None = None,
+        compared: memoryview | None = None,
     ) -> None:
-        """Post a request whose numbers and buffers are right, in one descriptor if that will do.
+        """Post an operation whose numbers and buffers are right, in one descriptor if that will do.
 
-        ``peers``: where entries of the peer table are looked for. ``source``: operands; ``sink``: results.
-        ``access``: what the region in ``desc`` must allow. Raises what :func:`check_region` does, FI_EINVAL for an
-        unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
+        ``source``: operands; ``sink``: results. ``access``: what the region in ``desc`` must allow. Raises what
+        :func:`check_region` does, FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just
+        been given up.
         """
         if bits & _INDIRECT:
-            self._submit_indirectly(
-                rings, peers, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access, length,
-                dest_addr, addr, key, context, bits, silent, data, deferral,
-            )  # fmt: skip
+            self._submit_indirectly(operation, bits, source, desc, access, sink, sink_desc, compared)
             return
-        flags = local = compare = result = 0
+        rings, length = self._rings or self._not_enabled(), operation.length
         keep: Any = None
         grants: tuple[Grant, ...] = ()
         if source is not None:
             if length <= INLINE_SIZE:
                 # copied, wherever it lies
-                flags = _INLINE
-                local = int.from_bytes(source, "little")
+                operation.flags |= _INLINE
+                operation.local = _value_of(source, "little")
                 if compared is not None:
-                    compare = int.from_bytes(compared, "little")
+                    operation.compare = _value_of(compared, "little")
                 if desc is not None:
                     check_region(self.domain, desc, address_of(source), length, access)
             elif bits & _INJECT:
                 rings.check_space()
-                local = rings.stash([source])
+                operation.local = rings.stash([source])
                 if compared is not None:
-                    compare = rings.stash([compared], INJECT_SIZE)
+                    operation.compare = rings.stash([compared], INJECT_SIZE)
             else:
-                local = address_of(source)
+                operation.local = address_of(source)
                 keep = source, desc, compared, sink, sink_desc
                 if desc is None:
                     check_unregistered(self.domain, "buf")
-                    grants = ((local, length, False),)
+                    grants = ((operation.local, length, False),)
                 else:
-                    check_region(self.domain, desc, local, length, access)
+                    check_region(self.domain, desc, operation.local, length, access)
                 if compared is not None:
-                    compare = address_of(compared)
+                    operation.compare = address_of(compared)
                     if desc is None:
-                        grants += ((compare, length, False),)
+                        grants += ((operation.compare, length, False),)
                     else:
-                        check_region(self.domain, desc, compare, length, access)
+                        check_region(self.domain, desc, operation.compare, length, access)
         if sink is not None:
-            result = address_of(sink)
+            operation.result = address_of(sink)
             if sink_desc is not None:
-                check_region(self.domain, sink_desc, result, length, _READ)
+                check_region(self.domain, sink_desc, operation.result, length, _READ)
             elif length:
                 check_unregistered(self.domain, "the result buffer")
-                grants += ((result, length, True),)
+                grants += ((operation.result, length, True),)
             keep = keep or (sink, sink_desc)
-        if data is not None:
-            flags |= _IMMEDIATE
-            compare = data
+        operation.buffers = keep
+        operation.grants = grants
+        self._address(operation, bits)
+        rings.post(operation)
+
+    def _address(self, operation: Operation, bits: int) -> None:
+        """Find an operation's peer, and whether it is fenced. Raises FI_EINVAL and FI_EAGAIN."""
+        peers = self._open_for_messages if operation.opcode in _TO_RECEIVES else self._open_peers
         if self._connection is not None:
-            dest_addr = self._connection.destination()
+            operation.dest_addr = self._connection.destination()
+        dest_addr = operation.dest_addr
         peer = peers.get(dest_addr) if dest_addr.__class__ is int else None
-        if peer is None:
-            peer = self._find_peer(dest_addr, peers)
+        operation.peer = self._find_peer(dest_addr, peers) if peer is None else peer
         if bits & _FENCED:
-            flags |= self._fence(dest_addr, peer)
-        request = Request(context, kind, silent, dest_addr, length, keep, grants)
-        if deferral is not None:
-            deferred(request, deferral)
-        rings.post(
-            request, bits & _MORE, peer, opcode, flags, op, datatype, length, addr, key, local, result, compare
-        )
+            operation.flags |= self._fence(dest_addr, operation.peer)
 
     def _submit_indirectly(
         self,
-        rings: TransmitRings,
-        peers: dict[int, int],
-        kind: int,
-        opcode: int,
-        op: int,
-        datatype: int,
-        source: memoryview | None,
-        compared: memoryview | None,
-        sink: memoryview | None,
-        desc: MemoryRegion | None,
-        sink_desc: MemoryRegion | None,
-        access: int,
-        length: int,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        context: Any,
+        operation: Operation,
         bits: int,
-        silent: bool,
-        data: int | None,
-        deferral: Deferral | None,
+        source: memoryview | None,
+        desc: MemoryRegion | None,
+        access: int,
+        sink: memoryview | None,
+        sink_desc: MemoryRegion | None,
+        compared: memoryview | None,
     ) -> None:
-        """What :meth:`_submit` does for requests that wait for a counter, or are committed."""
+        """What :meth:`_submit` does for operations that wait for a counter, or are committed."""
         used = [
             local_of(self.domain, view, region, name, writable=writable, access=MrAccess(needed))
             for name, view, region, needed, writable in (
@@ -400,99 +403,56 @@ class Operations(FabricObject):
             if view is not None
         ]
         if bits & _TRIGGER:
-            post = functools.partial(
-                self._submit, rings, peers, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc,
-                access, length, dest_addr, addr, key,
-            )  # fmt: skip
-            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, used)
+            bits &= ~_TRIGGER
+            post = functools.partial(self._submit, operation, bits, source, desc, access, sink, sink_desc, compared)
+            self._defer(operation, bits, post, used)
             return
         operands = used[: source is not None]
         results = used[len(used) - (sink is not None) :]
-        self._submit_vector(
-            rings, peers, kind, opcode, op, datatype, operands, used[len(operands) : len(used) - len(results)],
-            results, length, [Segment(addr, length, key)], dest_addr, context, bits, silent, data, deferral,
-        )  # fmt: skip
+        compares = used[len(operands) : len(used) - len(results)]
+        remote = [Segment(operation.remote_address, operation.length, operation.remote_key)]
+        self._submit_vector(operation, bits, Scattered(operands, compares, results, remote))
 
-    def _submit_vector(
-        self,
-        rings: TransmitRings,
-        peers: dict[int, int],
-        kind: int,
-        opcode: int,
-        op: int,
-        datatype: int,
-        operands: Sequence[Local],
-        compared: Sequence[Local],
-        results: Sequence[Local],
-        length: int,
-        remote: Sequence[Segment],
-        dest_addr: int,
-        context: Any,
-        bits: int,
-        silent: bool,
-        data: int | None,
-        deferral: Deferral | None = None,
-    ) -> None:
-        """Post a request whose arguments are right, in as many descriptors as its segments and its data need.
+    def _submit_vector(self, operation: Operation, bits: int, memory: Scattered) -> None:
+        """Post an operation whose arguments are right, in as many descriptors as its segments and its data need.
 
-        With FI_TRIGGER it waits for its counter. Raises FI_EINVAL for an unknown peer, or if the request needs more
+        With FI_TRIGGER it waits for its counter. Raises FI_EINVAL for an unknown peer, or if the operation needs more
         descriptors than the ring has, FI_EAGAIN if the ring is full or the peer has just been given up.
         """
         if bits & _TRIGGER:
-            post = functools.partial(
-                self._submit_vector, rings, peers, kind, opcode, op, datatype, operands, compared, results, length,
-                remote, dest_addr,
-            )  # fmt: skip
-            every = [*operands, *compared, *results]
-            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, every)
+            bits &= ~_TRIGGER
+            post = functools.partial(self._submit_vector, operation, bits, memory)
+            self._defer(operation, bits, post, [*memory.operands, *memory.compared, *memory.results])
             return
-        if self._connection is not None:
-            dest_addr = self._connection.destination()
-        peer = peers.get(dest_addr) if dest_addr.__class__ is int else None
-        if peer is None:
-            peer = self._find_peer(dest_addr, peers)
-        flags = post_flags(bits)
-        if bits & _FENCED and self._is_beside(dest_addr, peer):
-            flags |= PostFlags.FENCE_ALL
-        request = Request(context, kind, silent, dest_addr, length)
-        deferred(request, deferral)
-        post_vector(rings, request, flags, peer, opcode, op, datatype, operands, compared, results, remote, data)
+        rings = self._rings or self._not_enabled()
+        self._address(operation, bits)
+        post_scattered(rings, operation, memory, inject=bool(bits & _INJECT), commit=bool(bits & _COMMIT))
 
     def _defer(
-        self,
-        rings: TransmitRings,
-        dest_addr: int,
-        kind: int,
-        context: Any,
-        bits: int,
-        silent: bool,
-        length: int,
-        data: int | None,
-        post: Callable[[Any, int, bool, int | None, Deferral], None],
-        buffers: Sequence[Local],
+        self, operation: Operation, bits: int, post: Callable[[], None], buffers: Sequence[Local]
     ) -> None:
-        """Let a request with FI_TRIGGER, whose other arguments are right, wait for its counter.
+        """Let an operation with FI_TRIGGER, whose other arguments are right, wait for its counter.
 
-        ``post`` is called with context, flags, silence, data and what has waited; it raises what :meth:`_submit`
-        does. ``buffers`` are those of which regions must still be open then.
-        Raises FI_EINVAL for an unknown peer, a context that names no counter, or one of another domain.
+        ``post`` posts it, and raises what :meth:`_submit` does. ``buffers`` are those of which regions must still be
+        open then. Raises FI_EINVAL for an unknown peer, a context that names no counter, or one of another domain.
         """
-        trigger = trigger_of(context, self.domain)
+        trigger = trigger_of(operation.context, self.domain)
         assert self._peer_map is not None  # the endpoint is enabled
         if self._connection is not None:
-            dest_addr = self._connection.destination()
-        self._peer_map.check(dest_addr)
-        quiet = trigger.is_silent(silent, bits)
+            operation.dest_addr = self._connection.destination()
+        self._peer_map.check(operation.dest_addr)
 
         def start(deferral: Deferral) -> None:
             for buffer in buffers:
                 if buffer.keep is not None:
                     buffer.keep._check_open()
-            post(trigger.op_context, bits & ~_TRIGGER, quiet, data, deferral)
+            post()
 
         deferral = trigger.defer(start, bits)
-        deferral.place, deferral.queue = rings, self._cq
-        deferral.reported = Request(trigger.op_context, kind, False, dest_addr, length)
+        operation.context = trigger.op_context
+        operation.silent = trigger.is_silent(bool(operation.silent), bits)
+        operation.ended, operation.counted = deferral.finish, deferral.counted
+        deferral.place, deferral.queue, deferral.reported = self._rings, self._cq, operation
         self.domain._deferrals.add(deferral)
 
     def _not_enabled(self) -> TransmitRings:
@@ -500,7 +460,22 @@ class Operations(FabricObject):
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
 
 
-def deferred(request: Request, deferral: Deferral | None) -> None:
-    """Tell what has waited of the end of the request that it has become."""
-    if deferral is not None:
-        request.ended, request.counted = deferral.finish, deferral.counted
+def begun(kind: int, opcode: int, context: Any, dest_addr: int, address: int = 0, key: int = 0) -> Operation:
+    """An operation with what its call was given, whose buffers are still to be looked at."""
+    operation = Operation()
+    operation.kind = kind
+    operation.opcode = opcode
+    operation.context = context
+    operation.dest_addr = dest_addr
+    operation.remote_address = address
+    operation.remote_key = key
+    operation.op = operation.datatype = operation.flags = operation.local = operation.result = operation.compare = 0
+    operation.buffers = None
+    operation.grants = ()
+    return operation
+
+
+def carry(operation: Operation, data: int) -> None:
+    """Let immediate data go with an operation."""
+    operation.flags |= _IMMEDIATE
+    operation.compare = data

@@ -20,9 +20,9 @@ from amoeba.libfabric.objects.receiver import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.libfabric.objects.triggered import trigger_of
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
+from amoeba.transport.operation import filled
 from amoeba.transport.posting import Local, grants_of, total
 from amoeba.transport.receives import ANYBODY, Claim, Receive, Receives
-from amoeba.transport.requests import Request
 
 if TYPE_CHECKING:
     from amoeba.libfabric.objects.domain_base import DomainBase
@@ -46,7 +46,6 @@ _LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
 """What a receive may ask for. Every completion says more: that the message is where everybody sees it."""
 _RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
-_NOBODY = -1
 
 
 def _check_flags(bits: int, allowed: int) -> None:
@@ -346,7 +345,7 @@ class ReceiveOperations(FabricObject):
         deferral = trigger.defer(start, bits)
         receive.ended, receive.counted = deferral.finish, deferral.counted
         deferral.place, deferral.queue = receives, self._telling_queue()
-        deferral.reported = Request(receive.context, receive.kind, False, _NOBODY, 0)
+        deferral.reported = filled(receive.kind, context=receive.context)
         self.domain._deferrals.add(deferral)
 
     def _telling_queue(self) -> "CompletionQueue[Any] | None":

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
-from numpy import ndarray
+from amoeba_model.descriptors import DescriptorOpcode
 
-from amoeba.core.buffers import DATATYPES, Buffer, Segment, view_of
+from amoeba.core.buffers import Buffer, Segment, view_of
 from amoeba.libfabric.objects.checks import check_instance, check_number
 from amoeba.libfabric.objects.constants import MrAccess, OpFlags
 from amoeba.libfabric.objects.memory_region import MemoryRegion
@@ -14,15 +13,17 @@ from amoeba.libfabric.objects.operations.local_buffers import locals_of
 from amoeba.libfabric.objects.operations.operations import (
     CHANGE_FLAGS,
     NO_FLAGS,
-    NOT_AT_ONCE,
     READ_FLAGS,
     Operations,
+    begun,
+    carry,
     without_data,
 )
 from amoeba.libfabric.objects.operations.rights import MAY_READ, MAY_WRITE
 from amoeba.libfabric.objects.operations.vectors import Descs, RmaMsg
-from amoeba.transport.posting import INLINE_SIZE, total
-from amoeba.transport.requests import Kind, Request
+from amoeba.transport.operation import Operation
+from amoeba.transport.posting import Scattered, total
+from amoeba.transport.requests import Kind
 
 __all__ = ["RmaOperations"]
 
@@ -30,10 +31,6 @@ _WRITE = int(DescriptorOpcode.WRITE)
 _READ = int(DescriptorOpcode.READ)
 _WRITES, _READS = int(Kind.WRITE), int(Kind.READ)
 _SOURCE = int(MrAccess.FI_WRITE)
-_number = int.from_bytes
-_INLINE = int(DescriptorFlags.INLINE)
-_MORE = int(OpFlags.FI_MORE)
-_REPORT = int(OpFlags.FI_COMPLETION)
 
 
 class RmaOperations(Operations):
@@ -51,27 +48,11 @@ class RmaOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Copy ``buf`` into the peer's memory."""
-        if (
-            buf.__class__ is ndarray
-            and buf.size == 1
-            and (length := buf.nbytes) <= INLINE_SIZE
-            and buf.dtype in DATATYPES
-            and flags.__class__ is OpFlags
-            and desc is None
-            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
-            and addr.__class__ is key.__class__ is dest_addr.__class__ is int
-            and not (addr | key) >> 64
-            and (peer := self._near.get(dest_addr)) is not None
-            and (rings := self._rings) is not None
-        ):
-            # one number, to a peer that is known: most writes of a program that counts in cycles
-            rings.post(
-                Request(context, _WRITES, self._selective and not bits & _REPORT, dest_addr, length),
-                bits & _MORE, peer, _WRITE, _INLINE, 0, 0, length, addr, key,
-                _number(buf, "little"), 0, 0,
-            )  # fmt: skip
+        operation = begun(_WRITES, _WRITE, context, dest_addr, addr, key)
+        if desc is None and self._number(operation, buf, flags):
+            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
             return
-        self._write(buf, dest_addr, addr, key, desc, context, flags, self._selective)
+        self._write(operation, buf, desc, flags, self._selective)
 
     def writev(
         self,
@@ -104,21 +85,22 @@ class RmaOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`write`, and then an entry with ``data`` (64 bits) in the peer's queue."""
-        data = check_number("data", data)
-        flags = without_data(flags)
-        self._write(buf, dest_addr, addr, key, desc, context, flags, self._selective, data)
+        operation = begun(_WRITES, _WRITE, context, dest_addr, addr, key)
+        carry(operation, check_number("data", data))
+        self._write(operation, buf, desc, without_data(flags), self._selective)
 
     def inject_write(self, buf: Buffer, dest_addr: int, addr: int, key: int) -> None:
         """:meth:`write` of at most INJECT_SIZE bytes that may be changed at once, and no completion unless it fails.
 
         Raises FI_EINVAL for more bytes.
         """
-        self._write(buf, dest_addr, addr, key, None, None, OpFlags.FI_INJECT, True)
+        self._write(begun(_WRITES, _WRITE, None, dest_addr, addr, key), buf, None, OpFlags.FI_INJECT, True)
 
     def inject_writedata(self, buf: Buffer, data: int, dest_addr: int, addr: int, key: int) -> None:
         """:meth:`writedata` as :meth:`inject_write` does it."""
-        data = check_number("data", data)
-        self._write(buf, dest_addr, addr, key, None, None, OpFlags.FI_INJECT, True, data)
+        operation = begun(_WRITES, _WRITE, None, dest_addr, addr, key)
+        carry(operation, check_number("data", data))
+        self._write(operation, buf, None, OpFlags.FI_INJECT, True)
 
     def read(
         self,
@@ -132,18 +114,13 @@ class RmaOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Copy the peer's memory into ``buf``."""
-        rings = self._rings or self._not_enabled()
-        if MAY_READ & ~self._rights:
-            raise self._not_permitted(MAY_READ)
+        self._check_may(MAY_READ)
+        operation = begun(_READS, _READ, context, dest_addr, addr, key)
         sink = view_of(buf, writable=True)
-        length = sink.nbytes
-        if addr.__class__ is not int or key.__class__ is not int:
-            addr, key = check_number("addr", addr), check_number("key", key)
-        bits, silent = self._check_request(flags, length, addr, key, self._selective, READ_FLAGS)
-        self._submit(
-            rings, self._open_peers, _READS, _READ, 0, 0, None, None, sink, None, desc, 0, length, dest_addr, addr,
-            key, context, bits, silent,
-        )  # fmt: skip
+        operation.length = sink.nbytes
+        operation.silent = self._selective
+        bits = self._check(operation, flags, READ_FLAGS)
+        self._submit(operation, bits, None, None, 0, sink, desc)
 
     def readv(
         self,
@@ -164,52 +141,28 @@ class RmaOperations(Operations):
         self._rma_vector(_READ, msg, None, flags)
 
     def _write(
-        self,
-        buf: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        desc: MemoryRegion | None,
-        context: Any,
-        flags: OpFlags,
-        silent: bool,
-        data: int | None = None,
+        self, operation: Operation, buf: Buffer, desc: MemoryRegion | None, flags: OpFlags, silent: bool
     ) -> None:
-        rings = self._rings or self._not_enabled()
-        if MAY_WRITE & ~self._rights:
-            raise self._not_permitted(MAY_WRITE)
+        self._check_may(MAY_WRITE)
         source = view_of(buf)
-        length = source.nbytes
-        if addr.__class__ is not int or key.__class__ is not int:
-            addr, key = check_number("addr", addr), check_number("key", key)
-        bits, silent = self._check_request(flags, length, addr, key, silent, CHANGE_FLAGS)
-        self._submit(
-            rings, self._open_peers, _WRITES, _WRITE, 0, 0, source, None, None, desc, None, _SOURCE, length,
-            dest_addr, addr, key, context, bits, silent, data,
-        )  # fmt: skip
+        operation.length = source.nbytes
+        operation.silent = silent
+        bits = self._check(operation, flags, CHANGE_FLAGS)
+        self._submit(operation, bits, source, desc, _SOURCE)
 
     def _rma_vector(self, opcode: int, msg: RmaMsg, whole: tuple[int, int] | None, flags: OpFlags) -> None:
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
-        rings = self._rings or self._not_enabled()
-        check_instance("msg", msg, RmaMsg)
         writes = opcode == _WRITE
-        needed = MAY_WRITE if writes else MAY_READ
-        if needed & ~self._rights:
-            raise self._not_permitted(needed)
+        self._check_may(MAY_WRITE if writes else MAY_READ)
+        check_instance("msg", msg, RmaMsg)
         buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
-        length = total(buffers)
+        operation = begun(_WRITES if writes else _READS, opcode, msg.context, msg.addr)
+        operation.length = length = total(buffers)
         if whole is None:
             remote = [Segment(iov.addr, iov.len, iov.key) for iov in msg.rma_iov]
         else:
             remote = [Segment(check_number("addr", whole[0]), length, check_number("key", whole[1]))]
-        bits, silent, data = self._check_vector_request(
-            flags,
-            length,
-            remote,
-            check_number("data", msg.data) if whole is None else None,
-            CHANGE_FLAGS if writes else READ_FLAGS,
-        )
-        self._submit_vector(
-            rings, self._open_peers, _WRITES if writes else _READS, opcode, 0, 0, buffers if writes else (), (),
-            () if writes else buffers, length, remote, msg.addr, msg.context, bits, silent, data,
-        )  # fmt: skip
+        data = check_number("data", msg.data) if whole is None else None
+        bits = self._check_vector(operation, flags, remote, data, CHANGE_FLAGS if writes else READ_FLAGS)
+        memory = Scattered(buffers, (), (), remote) if writes else Scattered((), (), buffers, remote)
+        self._submit_vector(operation, bits, memory)

@@ -5,7 +5,7 @@ same memory through it. Numbers are unsigned, and wrap.
 """
 
 import enum
-from ctypes import addressof, c_char
+from ctypes import c_char
 from typing import Any
 
 from numpy import ndarray
@@ -21,7 +21,6 @@ from amoeba.openucx.ucp.atomic_operations import (
     Place,
     compare_and_swap,
     fetch,
-    fetch_into,
     update,
     update_with_request,
 )
@@ -32,7 +31,7 @@ from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
 from amoeba.openucx.ucp.endpoint import Endpoint
 from amoeba.openucx.ucp.kinds import integer
 from amoeba.openucx.ucp.remote_key import RemoteKey
-from amoeba.openucx.ucp.request_params import DEFAULTS, MASKS, PLAIN_MASKS, ReadParam, old_param, read_param
+from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
 from amoeba.openucx.ucp.requests import Request
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error
 from amoeba.openucx.ucp.structures import ucp_request_param_t
@@ -64,24 +63,9 @@ def ucp_atomic_post(
     ep: Endpoint, opcode: ucp_atomic_post_op_t, value: int, op_size: int, remote_addr: int, rkey: RemoteKey
 ) -> UcsStatus:
     """Change a number of ``op_size`` bytes, by its lowest of ``value``; always UCS_OK: a flush says when it is."""
-    if (
-        rkey.__class__ is RemoteKey
-        and op_size.__class__ is int
-        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
-        and ep.failure is None
-        and remote_addr.__class__ is value.__class__ is int
-        and not (remote_addr | value) >> 64
-        and not remote_addr & op_size - 1
-        and opcode.__class__ is ucp_atomic_post_op_t
-        and (op := POST_OPS.get(opcode)) is not None
-    ):
-        if op_size == 4:
-            value &= 0xFFFF_FFFF
-        update(rkey.lane, op, value, op_size, remote_addr, rkey.key, False)
-        return _OK
     key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_post")
     op = _op_of(opcode, POST_OPS, ucp_atomic_post_op_t)
-    update(key.lane, op, _truncated("value", value, place.size), place.size, place.address, place.key, False)
+    update(key.lane, op, _truncated("value", value, place[2]), place, more=False)
     return _OK
 
 
@@ -100,29 +84,11 @@ def ucp_atomic_fetch_nb(
     ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
     are equal. ``cb``: called with the request and the status when ``result`` is written.
     """
-    if (
-        rkey.__class__ is RemoteKey
-        and op_size.__class__ is int
-        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
-        and ep.failure is None
-        and remote_addr.__class__ is value.__class__ is int
-        and not (remote_addr | value) >> 64
-        and not remote_addr & op_size - 1
-        and cb is None
-        and opcode.__class__ is ucp_atomic_fetch_op_t
-        and (op := FETCH_OPS.get(opcode)) is not None
-        and op != CSWAP
-        and (reply := _plain_reply(result, op_size)) is not None
-    ):
-        if op_size == 4:
-            value &= 0xFFFF_FFFF
-        at = addressof(_in_memory(reply))
-        return fetch_into(rkey.lane, op, value, reply, at, op_size, remote_addr, rkey.key, False, None, None)
     read = old_param(cb)
     key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
     op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
-    value = _truncated("value", value, place.size)
-    reply = _bytes(result, place.size, True, "result")
+    value = _truncated("value", value, place[2])
+    reply = _bytes(result, place[2], True, "result")
     if op == CSWAP:
         return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
     return handed_out(fetch(key.lane, op, value, reply, place, read))
@@ -143,48 +109,6 @@ def ucp_atomic_op_nbx(
     ``reply_buffer`` holds if it is what ``buffer`` holds. SWAP and CSWAP need a reply buffer. Without one the call is
     over at once, as ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks for a request.
     """
-    if (
-        param is not None
-        and param.__class__ is ucp_request_param_t
-        and param.datatype.__class__ is int
-        and (size := _SIZES.get(param.datatype)) is not None
-        and rkey.__class__ is RemoteKey
-        and (rkey.amo64 if size == 8 else rkey.amo32) is ep
-        and ep.failure is None
-        and count.__class__ is remote_addr.__class__ is int
-        and count == 1
-        and not remote_addr >> 64
-        and not remote_addr & size - 1
-        and opcode.__class__ is ucp_atomic_op_t
-        and (op := OPS.get(opcode)) is not None
-        and op != CSWAP
-        and (
-            (
-                buffer.__class__ is ndarray
-                and buffer.size == 1
-                and buffer.nbytes == size
-                and buffer.dtype in DATATYPES
-            )
-            or (buffer.__class__ in _BYTES and len(buffer) == size)
-        )
-        and ((mask := param.op_attr_mask) is None or mask.__class__ in MASKS)
-        and (counted := PLAIN_MASKS.get(mask)) is not None
-        and param.request is param.flags is param.memory_type is None
-        and param.recv_info is None
-    ):
-        # one number, as most programs give it: the same as below, in few steps
-        many, replies, calls, knows = counted
-        call = param.cb if calls else None
-        if call is None or callable(call):
-            if not replies or param.reply_buffer is None:
-                if op != SWAP:
-                    update(rkey.lane, op, _number(buffer, "little"), size, remote_addr, rkey.key, many)
-                    return None
-            elif (reply := _plain_reply(param.reply_buffer, size)) is not None:
-                return fetch_into(
-                    rkey.lane, op, _number(buffer, "little"), reply, addressof(_in_memory(reply)), size, remote_addr,
-                    rkey.key, many, call, param.user_data if knows else None,
-                )  # fmt: skip
     read = read_param(param)
     size = _SIZES.get(read.datatype)
     if size is None:
@@ -211,7 +135,7 @@ def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) 
     if op in (SWAP, CSWAP):
         raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
     if read.immediate:
-        update(key.lane, op, value, place.size, place.address, place.key, read.many)
+        update(key.lane, op, value, place, more=read.many)
         return None
     return handed_out(update_with_request(key.lane, op, value, place, read))
 
@@ -258,7 +182,7 @@ def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, 
 
 def _add(ep: Any, value: int, size: int, remote_addr: Any, rkey: Any, what: str) -> None:
     key, place = _target(ep, size, remote_addr, rkey, what)
-    update(key.lane, _ADD, value, size, place.address, place.key, False)
+    update(key.lane, _ADD, value, place, more=False)
 
 
 def _fetched(
@@ -285,7 +209,7 @@ def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tu
         and not remote_addr >> 64
         and not remote_addr & op_size - 1
     ):
-        return rkey, Place(remote_addr, rkey.key, op_size)
+        return rkey, (remote_addr, rkey.key, op_size)
     size = integer("op_size", op_size)
     feature = _FEATURES.get(size)
     if feature is None:
@@ -293,7 +217,7 @@ def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tu
     key, address = checked_target(ep, remote_addr, rkey, feature, f"{what} on {size} bytes")
     if address % size:
         raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
-    return key, Place(address, key.key, size)
+    return key, (address, key.key, size)
 
 
 def _plain_reply(buffer: Any, size: int) -> memoryview | None:

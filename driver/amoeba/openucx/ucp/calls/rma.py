@@ -5,25 +5,23 @@ memory has been changed, or its contents are here.
 """
 
 from collections.abc import Callable
-from ctypes import addressof, c_char
+from ctypes import c_char
 from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
-from numpy import ndarray
 
-from amoeba.core.buffers import DATATYPES, Buffer
+from amoeba.core.buffers import Buffer
 from amoeba.openucx.ucp.calls.arguments import U64, checked_target, outside_callbacks
 from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
 from amoeba.openucx.ucp.constants import ucp_dt_type, ucp_feature
 from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, destination, source
 from amoeba.openucx.ucp.endpoint import Endpoint
-from amoeba.openucx.ucp.memory_operations import get, post, put
+from amoeba.openucx.ucp.memory_operations import get, put
 from amoeba.openucx.ucp.remote_key import RemoteKey
 from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
-from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.requests import Request
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
 from amoeba.openucx.ucp.structures import ucp_request_param_t
-from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import Kind
 from amoeba.transport.rings import INJECT_SIZE
 
@@ -57,24 +55,6 @@ _MOST_BYTES = 1 << 12
 
 def ucp_put_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
     """Write ``length`` bytes; UCS_OK if ``buffer`` may be changed now, UCS_INPROGRESS if only after a flush."""
-    if (
-        rkey.__class__ is RemoteKey
-        and rkey.rma is ep
-        and ep.failure is None
-        and buffer.__class__ is bytes
-        and length.__class__ is int
-        and 0 < length <= INLINE_SIZE
-        and length == len(buffer)
-        and remote_addr.__class__ is int
-        and not remote_addr >> 64
-    ):
-        # one number, to a peer that is known: most puts of a program that counts in cycles
-        lane = rkey.lane
-        post(
-            lane, Quiet(lane, _WRITES, length), False, _WRITE, _INLINE, 0, 0, length, remote_addr, rkey.key,
-            _number(buffer, "little"), 0, 0,
-        )  # fmt: skip
-        return _OK
     key, address = _target(ep, remote_addr, rkey, "ucp_put_nbi")
     view = bytes_of(buffer, U64("length", length))
     put(key.lane, (view,), address, key.key, DEFAULTS, quiet=True)
@@ -98,26 +78,7 @@ def ucp_put_nbx(
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
     """Write ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
-    read = read_param(param)
-    if (
-        rkey.__class__ is RemoteKey
-        and rkey.rma is ep
-        and ep.failure is None
-        and buffer.__class__ is bytes
-        and count.__class__ is int
-        and 0 < count <= INLINE_SIZE
-        and count == len(buffer)
-        and remote_addr.__class__ is int
-        and not remote_addr >> 64
-        and read.immediate
-        and read.datatype == BYTES
-    ):
-        lane = rkey.lane
-        post(
-            lane, Quiet(lane, _WRITES, count), read.many, _WRITE, _INLINE, 0, 0, count, remote_addr, rkey.key,
-            _number(buffer, "little"), 0, 0,
-        )  # fmt: skip
-        return None
+    read = DEFAULTS if param is None else read_param(param)
     return handed_out(_put(ep, buffer, count, remote_addr, rkey, read, "ucp_put_nbx"))
 
 
@@ -145,37 +106,7 @@ def ucp_get_nbx(
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
     """Read ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
-    read = read_param(param)
-    if (
-        rkey.__class__ is RemoteKey
-        and rkey.rma is ep
-        and ep.failure is None
-        and count.__class__ is remote_addr.__class__ is int
-        and 0 < count <= _MOST_BYTES
-        and not remote_addr >> 64
-        and (
-            (
-                buffer.__class__ is ndarray
-                and buffer.nbytes == count
-                and buffer.dtype in DATATYPES
-                and buffer.flags.c_contiguous
-            )
-            or (buffer.__class__ is bytearray and len(buffer) == count)
-        )
-        and read.datatype == BYTES
-        and read.request is None
-        and not read.forced
-        and not (view := _view(buffer)).readonly
-    ):
-        # all of an array, or of bytes: the same as below, in few steps
-        lane = rkey.lane
-        at = addressof(_in_memory(view))
-        worker = lane.worker
-        request = Request(
-            worker, lane, _READS, count, view, ((at, count, True),), read.callback, read.user_data
-        )
-        post(lane, request, read.many, _READ, 0, 0, 0, count, remote_addr, rkey.key, 0, at, 0)
-        return request if worker.request_pool is None else request.answer(immediate=False)
+    read = DEFAULTS if param is None else read_param(param)
     return handed_out(_get(ep, buffer, count, remote_addr, rkey, read, "ucp_get_nbx"))
 
 
