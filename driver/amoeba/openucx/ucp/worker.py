@@ -164,7 +164,7 @@ class Worker(WorkerBase):
         return endpoint
 
     def _watch(self, source: Source, *, writing: bool = False) -> None:
-        """Let it go on in progress when it is ready."""
+        """Let a source go on in progress when it is ready."""
         if self.sources is None:
             self.sources = Sources()
             if self.wakeup is not None:
@@ -172,7 +172,7 @@ class Worker(WorkerBase):
         self.sources.add(source, writing=writing)
 
     def _unwatch(self, source: Source) -> None:
-        """Not any more."""
+        """Forget a source, before its descriptor is closed."""
         if self.sources is not None:
             self.sources.remove(source)
 
