@@ -315,6 +315,7 @@ def test_closing_the_endpoint_gives_both_back(two):
     two.endpoint.write(ONE, *two.there)
     two.endpoint.inject(b"m", two.peer)
     two.heard(50)
+    assert two.entries_in_use() == 2
     two.endpoint.close()
     assert two.entries_in_use() == 0
 
