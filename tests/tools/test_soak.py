@@ -115,12 +115,12 @@ def test_every_operation_is_performed_once_whatever_the_switch_has_no_room_for(s
 
 
 @pytest.mark.parametrize("kind", ["rtl"])
-def test_so_is_it_on_rtl(kind):
+def test_every_operation_is_performed_once_on_rtl(kind):
     result = soak([kind, "model", "model"], TWO_PERCENT, operations=60, switch=SWITCHES["drop"], incast=True)
     assert result.problems == ()
 
 
-def test_it_ends_with_its_time_and_tells_how_far_it_got():
+def test_a_soak_ends_with_its_time_and_tells_how_far_it_got():
     told = []
     result = soak(["model"] * 2, seconds=0.5, progress=told.append)
     assert result.passed
@@ -218,7 +218,7 @@ SABOTAGE = {
 
 
 @pytest.mark.parametrize("what", SABOTAGE)
-def test_it_notices(monkeypatch, what):
+def test_the_soak_notices(monkeypatch, what):
     change, words = SABOTAGE[what]
     ranks = []
     original = Rank.meet

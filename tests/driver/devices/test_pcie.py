@@ -78,7 +78,7 @@ def test_the_fake_kernel_answers_as_linux_does_in_a_virtual_machine(kernel, tmp_
 # Opening
 
 
-def test_it_is_opened_by_its_address_with_or_without_its_domain(kernel):
+def test_a_nic_is_opened_by_its_pci_address_with_or_without_its_domain(kernel):
     for address in ("0000:01:00.0", "01:00.0"):
         with PcieDevice(address, kernel) as device:
             assert device.name == "pcie:0000:01:00.0"

@@ -71,7 +71,7 @@ def test_patterns_choose_and_unknown_ones_are_refused():
         select("ucp_telepathy")
 
 
-def test_the_command_runs_them():
+def test_the_command_runs_checks_of_ucp():
     arguments = ["conformance", "--api", "ucp", "--page", "ucp_worker_fence", "--json"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
