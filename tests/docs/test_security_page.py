@@ -16,7 +16,7 @@ def test_many_lines_have_one() -> None:
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda part: Path(part).name)
-def test_it_exists(file: str, test: str) -> None:
+def test_a_test_that_the_page_names_exists(file: str, test: str) -> None:
     functions = [
         node.name for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")

@@ -80,7 +80,7 @@ def test_lines_of_code_are_counted_as_a_reader_does(tmp_path):
     assert lines(program) == 4
 
 
-def test_there_are_five_of_them():
+def test_there_are_five_team_examples():
     assert len(TWINS) == 5
     text = Path(__file__).read_text()
     assert all(f'"{name}"' in text for name in TWINS)

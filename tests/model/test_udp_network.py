@@ -275,6 +275,7 @@ def test_what_has_come_is_handed_over_by_who_looks(outsider):
     plain.sendto(HEADER_TO_0 + frame_to(0, b"come"), network.address)
     network.advance()
     assert network.now > now
+    assert network.devices[0].frames == [frame_to(0, b"come")]
 
 
 # What is refused

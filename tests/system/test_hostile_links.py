@@ -55,7 +55,7 @@ def test_a_long_program_happens_once_and_in_order(nics: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("nics", "seed"), [(2, 11), (3, 12)])
-def test_so_does_one_that_closes_and_opens_its_pdcs(nics: int, seed: int) -> None:
+def test_a_long_program_that_closes_and_opens_its_pdcs_happens_once_and_in_order(nics: int, seed: int) -> None:
     assert_was_hostile(run(("model",) * nics, seed, 2000, QUICK))
 
 
@@ -73,11 +73,11 @@ def test_the_size_of_the_window_and_of_the_bus_do_not_matter(window: int, width:
 
 
 @pytest.mark.parametrize("kinds", PAIRS[1:])
-def test_rtl_and_model_bear_it_together(kinds: str) -> None:
+def test_rtl_and_model_bear_hostile_links_together(kinds: str) -> None:
     assert_was_hostile(run(tuple(kinds.split(",")), 34, 500, closes=False))
 
 
-def test_three_nics_rtl_and_model_bear_it_together() -> None:
+def test_three_nics_rtl_and_model_bear_hostile_links_together() -> None:
     assert_was_hostile(run(("model", "rtl", "model"), 32, 500, closes=False))
 
 

@@ -47,7 +47,7 @@ def test_the_documentation_s_packets_are_those_of_the_hardware():
     assert found == shown, "make pictures ARGS=--measure"
 
 
-def test_the_command_prints_them(tmp_path):
+def test_the_command_prints_link_packets(tmp_path):
     result = CliRunner().invoke(app, ["trace", "--device", "rtl+pcie", "--tlps"], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     printed = result.output.partition("packets on PCI Express")[2].partition("frame of")[0]

@@ -198,7 +198,7 @@ def test_what_waits_for_its_turn_goes_with_its_pdc(make_model_pair: MakePair) ->
         assert (answer.header.nack_code if answer.header.is_control else None) == code
 
 
-def test_its_place_is_given_away_when_nothing_has_come_for_long(make_model_pair: MakePair) -> None:
+def test_a_closed_pdc_s_place_is_given_away_when_nothing_has_come_for_long(make_model_pair: MakePair) -> None:
     stranger = Stranger(make_model_pair(NicParameters(target_pdcs=2)))
     target = stranger.pair.target
     here = {"buffer_offset": stranger.pair.memory().address}

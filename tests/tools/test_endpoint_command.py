@@ -28,7 +28,7 @@ def endpoint(*arguments):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_serves_and_stops_when_it_is_told_to(tmp_path, number):
+def test_the_endpoint_command_says_where_it_serves_and_stops_when_it_is_told_to(tmp_path, number):
     folder = tmp_path / "sockets"
     with endpoint("--socket", str(folder), "--count", "2") as process:
         paths = [process.stdout.readline().strip() for _ in range(2)]

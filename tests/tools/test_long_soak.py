@@ -45,5 +45,5 @@ def test_a_hundred_thousand_operations_are_each_performed_once(switch: str, inca
     [(["rtl", "model", "model"], True), (["model", "rtl"], False)],
     ids=["into rtl", "both ways"],
 )
-def test_so_are_five_thousand_on_rtl(switch: str, kinds: list[str], incast: bool) -> None:
+def test_five_thousand_operations_are_each_performed_once_on_rtl(switch: str, kinds: list[str], incast: bool) -> None:
     soak(kinds, ON_RTL, switch, incast=incast, seed=43)

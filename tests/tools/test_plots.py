@@ -47,7 +47,7 @@ def test_all_lies_within_the_picture():
         assert all(0 < x < 720 and 0 < y < 420 for x, y in line)
 
 
-def test_it_is_readable_on_dark_pages():
+def test_a_plot_is_readable_on_dark_pages():
     assert "prefers-color-scheme:dark" in line_plot("", {"a": [(1, 1)]}, x_label="", y_label="")
 
 

@@ -142,7 +142,7 @@ def test_senseless_sizes_are_refused(options):
     assert caught.value.errno == Errno.FI_EINVAL
 
 
-def test_a_small_nic_runs_it_too():
+def test_a_small_nic_runs_random_access():
     parameters = NicParameters(data_width=128, contexts=1, keys=1, peers=2, window=4, payload=64)
     with open_cluster(["model", "model"], parameters) as fabric:
         assert run_gups(fabric, table_bits=6, window=32).passed

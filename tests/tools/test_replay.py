@@ -10,6 +10,8 @@ from amoeba_tools.cli import app
 from amoeba_tools.replay import EndpointExecutor
 from typer.testing import CliRunner
 
+from tests.support.commands import usage_error
+
 SOCKETS = Path(__file__).parent.parent / "data" / "libfabric-1.17-sockets.npz"
 WIDE = Path(__file__).parents[2] / ".." / "shared" / "vectors" / "libfabric-1.17-wide-types.npz"
 
@@ -64,8 +66,11 @@ def test_the_command_fails_and_shows_the_row_that_differs(small_recording):
 def test_the_command_refuses_what_is_no_recording(tmp_path, small_recording):
     path = tmp_path / "other.npz"
     np.savez(path, **{"fetch/FI_NONSENSE/FI_UINT8/target": np.zeros((1, 1), np.uint8)})
-    assert CliRunner().invoke(app, ["replay", str(path)]).exit_code == 2
-    assert CliRunner().invoke(app, ["replay", small_recording([3, 0]), "--cells", "base/*"]).exit_code == 2
+    refusal = usage_error(CliRunner().invoke(app, ["replay", str(path)]))
+    assert "FILE: " in refusal
+    assert "FI_NONSENSE" in refusal
+    arguments = ["replay", small_recording([3, 0]), "--cells", "base/*"]
+    assert "--cells: no cell of " in usage_error(CliRunner().invoke(app, arguments))
 
 
 def test_the_matrix_command_counts_what_the_device_reports():

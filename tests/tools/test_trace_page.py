@@ -300,7 +300,7 @@ def test_tracks_of_many_nics_leave_room_for_the_rows(browser, tmp_path):
     assert browser.errors == []
 
 
-def test_it_is_dark_where_the_reader_wants_it_dark(browser, atomic):
+def test_the_page_is_dark_where_the_reader_wants_it_dark(browser, atomic):
     path, _ = atomic
     page, looks = opened(browser, path), set()
     for scheme in ("light", "dark"):

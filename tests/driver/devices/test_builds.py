@@ -71,6 +71,7 @@ def test_trace_and_the_program_it_traces_run_on_the_build(program):
 def test_perf_runs_on_the_build():
     result = run("perf", "--build", "tiny", "-t", "tag_lat", "-n", "2", "--json")
     assert result.exit_code == 0, result.output
+    assert [facts["devices"] for facts in json.loads(result.stdout)] == [[TINY] * 2]
 
 
 def test_explore_varies_the_build():

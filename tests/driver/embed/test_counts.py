@@ -152,7 +152,7 @@ def test_what_is_no_file_neither_holds_the_reader_up_nor_is_followed(tmp_path):
     assert (unreadable.processes, unreadable.strange) == ([], ["folder", "link", "pipe"])
 
 
-def test_so_many_files_are_read_and_no_more(tmp_path, monkeypatch):
+def test_a_limited_number_of_files_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("amoeba_tools.counts._MAX_FILES", 3)
     for number in range(5):
         (tmp_path / str(number)).write_bytes(GOOD)

@@ -77,12 +77,14 @@ def test_strings_are_cut_to_their_room_and_end():
 
 def test_where_a_nic_was_another_can_be_at_once(monkeypatch):
     monkeypatch.setenv("AMOEBA_HOST", "127.0.0.3")
-    port = 0
+    port, nics = 0, []
     for _ in range(5):
-        nic = process_nic(port)
-        port = nic.link[1]
+        nics.append(process_nic(port))
+        assert port in (0, nics[-1].link[1])
+        port = nics[-1].link[1]
         time.sleep(0.03)  # until its caretaker has run it, and sleeps on its socket
-        nic.release()
+        nics[-1].release()
+    assert len(set(nics)) == 5
 
 
 def test_all_users_of_a_process_share_its_nic_and_the_last_one_closes_it(monkeypatch):

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import select
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,11 +39,32 @@ def test_a_process_rests_on_a_device_with_a_high_descriptor(readable: int) -> No
     assert looked
 
 
+@pytest.fixture
+def awakened_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Descriptors that end the test's calls of ``select.poll().poll``."""
+    found: list[int] = []
+    make = select.poll
+
+    class Poll:
+        def __init__(self) -> None:
+            self._poll = make()
+            self.register = self._poll.register
+
+        def poll(self, timeout: float) -> None:
+            found.extend(descriptor for descriptor, _ in self._poll.poll(timeout))
+
+    monkeypatch.setattr(select, "poll", Poll)
+    return found
+
+
 @pytest.mark.parametrize("which", ["queue", "network"])
-def test_a_queue_is_waited_for_beside_a_network_with_high_descriptors(readable: int, which: str) -> None:
+def test_a_queue_is_waited_for_beside_a_network_with_high_descriptors(
+    readable: int, awakened_by: list[int], which: str
+) -> None:
     other = os.eventfd(0)
     outside, thing = (readable, other) if which == "network" else (other, readable)
     queues = SimpleNamespace(_process=SimpleNamespace(nic=SimpleNamespace(network=SimpleNamespace(outside=outside))))
     fid = SimpleNamespace(thing=thing, more=SimpleNamespace(wait_obj=WaitObj.FI_WAIT_FD))
     Queues._rest(cast(Any, queues), cast(Any, fid), None)
     os.close(other)
+    assert awakened_by == [readable]

@@ -234,7 +234,7 @@ def test_the_peer_hears_in_bounded_time_and_both_work_again(machines, keep):
 
 
 @ON_MODEL
-def test_endpoints_that_share_receives_hear_of_it(machines, fabric, keep):
+def test_endpoints_that_share_receives_hear_of_a_reset(machines, fabric, keep):
     office = make_office(fabric, keep)
     buffer = np.zeros(8, np.uint8)
     office.context.recv(buffer, context="shared")

@@ -80,7 +80,7 @@ def test_what_was_read_is_not_closed_when_it_is_another_s(busy):
 
 
 @pytest.mark.parametrize("fabric", ["model"], indirect=True)
-def test_they_are_printed_as_a_table_and_as_json(busy, fabric, capsys):
+def test_target_pdcs_are_printed_as_a_table_and_as_json(busy, fabric, capsys):
     nic = fabric.nics[1]
     print_pdcs(nic)
     shown = capsys.readouterr().out

@@ -67,7 +67,7 @@ def fabric(request):
 # What is asked for
 
 
-def test_it_is_manual_if_nothing_is_said():
+def test_progress_is_manual_by_default():
     for hints in (None, Info(), Info(domain_attr=DomainAttr(data_progress=Progress.FI_PROGRESS_MANUAL))):
         attr = getinfo(hints)[0].domain_attr
         assert attr.control_progress is attr.data_progress is Progress.FI_PROGRESS_MANUAL

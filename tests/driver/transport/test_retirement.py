@@ -99,7 +99,7 @@ def test_peer_entries_come_back_also_if_there_are_more_than_the_ring_has_entries
 
 
 @ON_MODEL
-def test_meanwhile_nobody_reaches_anything_through_it(fabric, server, region, keep):
+def test_nobody_reaches_memory_through_a_closed_endpoint_with_outstanding_work(fabric, server, region, keep):
     nic, domain = fabric.nics[0], keep(fabric.domain(0))
     nic.retransmission = PATIENT
     side, _ = unanswered(fabric, domain, server, region, keep)

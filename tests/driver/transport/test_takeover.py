@@ -285,7 +285,7 @@ def run(seed, steps=150):
     try:
         Run(seed).go(steps)
     except BaseException as error:
-        error.add_note(f"reproduce: PYTHONPATH=tests/driver python -c 'import test_takeover as t; t.run({seed})'")
+        error.add_note(f"reproduce: python -c 'from tests.driver.transport.test_takeover import run; run({seed})'")
         raise
 
 

@@ -213,7 +213,7 @@ async def answer(bench, ctx):
 
 
 @pytest.mark.parametrize("limit", [0, 2])
-def test_so_many_refusals_in_a_row_are_too_many(limit):
+def test_a_pdc_fails_after_too_many_refusals_in_a_row(limit):
     bench = TimersBench(2, limit, pdc_refusals=4)
     dut, most = bench.dut, 4 * (limit + 1)
 

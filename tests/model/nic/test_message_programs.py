@@ -34,7 +34,7 @@ def test_random_programs_do_what_two_plain_lists_say(steps: list[Step], announce
 
 @settings(max_examples=30)
 @given(programs(64))
-def test_so_they_do_in_a_nic_of_the_default_size(steps: list[Step]) -> None:
+def test_random_programs_do_what_two_plain_lists_say_in_a_nic_of_the_default_size(steps: list[Step]) -> None:
     run_fresh(steps, NicParameters())
 
 

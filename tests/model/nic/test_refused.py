@@ -40,7 +40,7 @@ def test_who_finds_no_pdc_for_long_ends_with_a_status_that_says_so(make_model_pa
     assert bench.region.integer(0) == 1
 
 
-def test_all_its_operations_do_until_it_is_opened_anew_and_nobody_else_s(make_model_pair: MakePair) -> None:
+def test_operations_of_a_refused_peer_alone_fail_until_it_is_opened_anew(make_model_pair: MakePair) -> None:
     bench = crowded(make_model_pair)
     local = bench.pair.local
     for number in range(3):

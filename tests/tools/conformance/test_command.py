@@ -1,12 +1,15 @@
 """``amoeba conformance``, as typed."""
 
 import json
+import re
 
 import pytest
 from amoeba import AddressVector
 from amoeba_tools.cli import app
 from amoeba_tools.conformance import checks, select
 from typer.testing import CliRunner
+
+from tests.support.commands import usage_error
 
 
 def run(*arguments):
@@ -58,18 +61,18 @@ def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        ("--device", "model,model,model"),
-        ("--device", "abacus"),
-        ("--page", "fi_telepathy"),
-        ("--loss", "2"),
-        ("--switch", "none", "--buffer", "9000"),
-        ("--switch", "drop", "--listen", "127.0.0.1:0"),
-        ("--progress", "perhaps"),
-        ("--listen", "7471"),
-        ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),
+        (("--device", "model,model,model"), r"--device: .*\['model', 'model', 'model'\]"),
+        (("--device", "abacus"), "--device: .*'abacus'"),
+        (("--page", "fi_telepathy"), "--page: .*'fi_telepathy'"),
+        (("--loss", "2"), "'--loss': .*less than or equal to 1"),
+        (("--switch", "none", "--buffer", "9000"), "--switch: without a switch"),
+        (("--switch", "drop", "--listen", "127.0.0.1:0"), "--switch: between processes"),
+        (("--progress", "perhaps"), "'--progress': .*'perhaps'"),
+        (("--listen", "7471"), "--listen: expected HOST:PORT, got '7471'"),
+        (("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: .*listens, .* connect"),
     ],
 )
-def test_wrong_options_are_usage_errors(arguments):
-    assert run(*arguments).exit_code == 2
+def test_wrong_options_are_usage_errors(arguments, said):
+    assert re.search(said, usage_error(run(*arguments)))

@@ -62,9 +62,10 @@ def test_a_failure_is_told_and_the_status_is_1(files, capsys):
     assert "**0 of 1**" in (files / "conformance.md").read_text()
 
 
-def test_unknown_pairs_are_usage_errors():
+def test_unknown_pairs_are_usage_errors(capsys):
     with pytest.raises(SystemExit, match="2"):
         conformance_report.main(["abacus"])
+    assert "got ['abacus']" in capsys.readouterr().err
 
 
 def test_every_pair_of_the_report_has_been_tried_and_has_passed():

@@ -11,7 +11,7 @@ from tests.tools.conformance.broken_ucp import CASES
 pytestmark = pytest.mark.long
 
 
-def test_there_are_many_ways_to_break_it():
+def test_there_are_many_ways_to_break_ucp():
     assert len(CASES) >= 40
 
 

@@ -126,7 +126,7 @@ async def test_what_it_waits_for_wakes_it_though_nobody_reads_the_other_queue(
 
 @ON_MODEL
 @in_loop
-async def test_what_was_under_way_before_wakes_it_too(client, remote, target, cntr, writer):
+async def test_an_operation_posted_before_wakes_a_waiting_trigger(client, remote, target, cntr, writer):
     writer.write(np.uint64(9), *client.to)
     await remote.write(ONE, *client.to, context=TriggeredContext(cntr, 1), flags=TRIGGER)
     assert target[0][0] == 1

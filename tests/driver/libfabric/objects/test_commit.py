@@ -164,7 +164,7 @@ def test_vectors_of_the_promised_size_fit_into_the_smallest_ring(pair, persisten
 # Defaults
 
 
-def test_as_a_default_it_is_for_what_changes_memory_and_nothing_else(pair, persistent, to, sent):
+def test_commit_complete_as_a_default_applies_to_operations_that_change_memory(pair, persistent, to, sent):
     client = pair[0]
     client.endpoint.op_flags = COMMIT
     room = np.zeros(1, np.uint64)
@@ -245,7 +245,7 @@ def listener(fabric, keep):
     return reads, writes, queue, endpoint, region
 
 
-def test_it_counts_as_one_write_on_both_sides(fabric, listener, keep):
+def test_a_committed_write_counts_as_one_write_on_both_sides(fabric, listener, keep):
     reads, writes, _, endpoint, region = listener
     domain = fabric.domain(0)
     client = keep(domain.endpoint())
@@ -305,7 +305,7 @@ def test_deferred_work_can_be_committed(pair, persistent, to, keep, sent):
 # Capabilities
 
 
-def test_it_is_granted_with_rma(fabric, keep):
+def test_commit_complete_is_granted_with_rma(fabric, keep):
     info = fabric.getinfo(Info(caps=Caps.FI_RMA | Caps.FI_RMA_PMEM, tx_attr=TxAttr(op_flags=COMMIT)))[0]
     assert info.caps & Caps.FI_RMA_PMEM
     assert keep(keep(fabric.domain(info)).endpoint(info)).op_flags == COMMIT

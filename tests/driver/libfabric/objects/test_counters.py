@@ -88,6 +88,7 @@ def test_a_counter_for_both_counts_both(pair, target, keep, reads):
     counted.endpoint.write(bytes(8), *counted.to)
     counted.endpoint.read(bytearray(8), *counted.to)
     reads.wait(2, timeout=30)
+    assert (reads.read(), reads.readerr()) == (2, 0)
 
 
 def test_a_counter_counts_several_endpoints(pair, target, keep, writes):

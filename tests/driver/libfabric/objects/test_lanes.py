@@ -127,7 +127,7 @@ def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(two):
     assert numbers == list(range(UNREAD))
 
 
-def test_where_an_order_was_promised_they_do(ordered):
+def test_unread_messages_stop_a_write_where_an_order_was_promised(ordered):
     ordered.send_unread()
     ordered.endpoint.write(np.uint64(7), *ordered.there, context="write")
     contexts = ordered.heard()
@@ -188,7 +188,7 @@ def test_both_kinds_of_messages_keep_their_own_order(two, length):
     assert two.memory[0] == 39
 
 
-def test_a_transmit_context_of_a_scalable_endpoint_has_them_too(cluster, keep):
+def test_a_transmit_context_of_a_scalable_endpoint_has_two_lanes(cluster, keep):
     receiver = keep(open_side(cluster, 1, None))
     region = keep(receiver.domain.mr_reg(memory := np.zeros(8, np.uint64), ALL_ACCESS))
     domain = keep(cluster.domain(0))
@@ -315,6 +315,7 @@ def test_closing_the_endpoint_gives_both_back(two):
     two.endpoint.write(ONE, *two.there)
     two.endpoint.inject(b"m", two.peer)
     two.heard(50)
+    assert two.entries_in_use() == 2
     two.endpoint.close()
     assert two.entries_in_use() == 0
 

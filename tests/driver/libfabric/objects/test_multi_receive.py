@@ -197,12 +197,12 @@ def test_one_buffer_takes_more_messages_than_the_queue_may_hold(fabric, keep):
 
 
 @pytest.mark.parametrize("buffers", [[], [bytearray(0)], [bytearray(4), bytearray(4)]], ids=["none", "empty", "two"])
-def test_it_takes_one_buffer(talkers, buffers):
+def test_a_multi_receive_takes_one_buffer(talkers, buffers):
     with refused(Errno.FI_EINVAL):
         talkers[0].endpoint.recvv(buffers, flags=MULTI)
 
 
-def test_it_takes_the_capability(fabric, keep):
+def test_a_multi_receive_needs_the_capability(fabric, keep):
     side = keep(make_talker(fabric.domain(0), caps=Caps.FI_MSG | Caps.FI_RECV))
     with refused(Errno.FI_EINVAL):
         side.endpoint.recv(bytearray(4), flags=MULTI)

@@ -106,7 +106,7 @@ def test_a_stranger_hears_of_it_and_leaves_nothing_behind(fabric, talkers, keep)
 
 
 @ON_MODEL
-def test_there_may_be_more_than_the_ring_has_entries(fabric, keep):
+def test_more_sends_than_the_ring_has_entries_may_be_refused(fabric, keep):
     one, other = keep(make_talker(fabric.domain(0), tx_size=128)), keep(make_talker(fabric.domain(1), tx_size=16))
     connect(one, other)
     for number in range(60):

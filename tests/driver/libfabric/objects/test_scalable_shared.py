@@ -79,7 +79,7 @@ def test_messages_for_it_and_for_others_meet_the_receives_in_their_order(branch)
 
 @ON_MODEL
 @pytest.mark.parametrize("length", [8, LONG], ids=["short", "long"])
-def test_its_transmit_contexts_send_and_peers_reach_memory_through_it(branch, keep, length):
+def test_transmit_contexts_send_and_peers_reach_memory_through_an_endpoint_with_shared_receives(branch, keep, length):
     """The sender gets an answer from the one address that it has written to."""
     office = branch.office
     peer, memory = office.sides[0].peer, np.zeros(1, np.uint64)
@@ -95,7 +95,7 @@ def test_its_transmit_contexts_send_and_peers_reach_memory_through_it(branch, ke
 
 
 @ON_MODEL
-def test_it_is_told_of_its_own_messages_from_whom_and_counts_them(fabric, keep):
+def test_an_endpoint_with_shared_receives_reports_its_own_messages_with_their_source_and_counts_them(fabric, keep):
     office = make_office(fabric, keep)
     for side in office.sides:
         side.endpoint.close()
@@ -187,7 +187,7 @@ def test_binding_is_checked(branch, keep):
 
 
 @ON_MODEL
-def test_an_info_may_ask_for_it(fabric, branch, keep):
+def test_an_info_may_ask_for_shared_receives(fabric, branch, keep):
     office = branch.office
     branch.close()
     attributes = EpAttr(type=EpType.FI_EP_RDM, tx_ctx_cnt=1, rx_ctx_cnt=FI_SHARED_CONTEXT)

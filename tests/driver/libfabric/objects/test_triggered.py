@@ -101,7 +101,7 @@ def test_an_operation_waits_for_its_counter_and_is_reported_with_its_context(pai
     assert memory[0] == 1
 
 
-def test_it_waits_for_operations_of_another_endpoint_and_reading_its_own_queue_drives_both(
+def test_a_triggered_operation_waits_for_another_endpoint_and_reading_its_own_queue_drives_both(
     pair, to, memory, cntr, counted
 ):
     client = pair[0]

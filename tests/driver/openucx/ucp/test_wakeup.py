@@ -178,11 +178,18 @@ def test_signals_wake_and_two_of_them_count_as_one(pair):
 
 def test_another_thread_ends_a_wait(pair):
     _, receiver = pair
-    for _ in range(20):
+    signals = []
+
+    def signal():
+        signals.append("a wait ends")
+        ucp.ucp_worker_signal(receiver.worker)
+
+    for turn in range(1, 21):
         armed(receiver)
-        thread = threading.Timer(0.005, ucp.ucp_worker_signal, [receiver.worker])
+        thread = threading.Timer(0.005, signal)
         thread.start()
         ucp.ucp_worker_wait(receiver.worker)
+        assert len(signals) == turn
         thread.join()
 
 
