@@ -17,7 +17,7 @@ def run(request):
 
 def test_every_example_is_run_here_and_linked_from_the_readme():
     text, readme = Path(__file__).read_text(), (EXAMPLES.parent / "README.md").read_text()
-    text += (EXAMPLES.parent / "tests" / "ucx" / "test_ucx_examples.py").read_text()
+    text += (EXAMPLES.parent / "tests" / "driver" / "openucx" / "ucxx" / "test_examples.py").read_text()
     text += Path(__file__).with_name("test_team_examples.py").read_text()
     for path in EXAMPLES.glob("*.py"):
         assert f'"{path.name}"' in text

@@ -31,6 +31,7 @@ from amoeba import (
 )
 from amoeba.core.buffers import allocate
 from amoeba.devices.pcie.device import PcieDevice
+from amoeba.libfabric.asyncio import queue as queue_module
 from amoeba.libfabric.objects.fabric import Fabric
 
 from tests.support.fake_vfio import FakeKernel
@@ -192,7 +193,7 @@ def main(folder, name):
             if progress is Progress.FI_PROGRESS_AUTO:
                 fabric.automate()
             if scene is awaited:
-                aio.queue.WAIT_SLICE = 3600 if progress is Progress.FI_PROGRESS_AUTO else aio.queue.WAIT_SLICE
+                queue_module.WAIT_SLICE = 3600 if progress is Progress.FI_PROGRESS_AUTO else queue_module.WAIT_SLICE
             found = scene(fabric, kernel)
         found["maps left"] = [len(device._maps) for device in devices]
         found["threads left"] = [each.name for each in threading.enumerate() if each.name == "amoeba progress"]

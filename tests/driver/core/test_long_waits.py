@@ -15,9 +15,10 @@ from amoeba import EqEvent, EqFlags, Progress, Rendezvous, WaitObj, open_cluster
 from amoeba.aio import read_event, wait_counter, wait_set
 from amoeba.core.lines import JsonLines
 from amoeba.core.waiting import Sources, WaitFd, readable_within
-from automatic import asleep
-from parties import Party, asked, listen
-from sides import ALL_ACCESS, connect, make_counted_talker, make_side
+
+from tests.driver.automatic import asleep
+from tests.driver.parties import Party, asked, listen
+from tests.driver.sides import ALL_ACCESS, connect, make_counted_talker, make_side
 
 LONG = [1e12, math.inf]
 MODES = [Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO]
