@@ -329,7 +329,7 @@ def _origin() -> str:
 
     try:
         commit = git("rev-parse", "--short=9", "HEAD")
-        changed = git("status", "--porcelain", "--", "hw", "model", "sim", "driver")
+        changed = git("status", "--porcelain", "--", "hw", "model", "sim", "driver", "tools")
     except (OSError, subprocess.CalledProcessError):
         return today
     return f"{today}, commit {commit}{', with changes' if changed else ''}"

@@ -155,11 +155,11 @@ def write_base(path: Path, busybox: Path, modules: Path) -> None:
 def write_job(path: Path, command: str, files: dict[str, bytes]) -> None:
     """Write the project's sources and the command; ``files`` lie in /tmp."""
     archive = _Archive(path)
-    for package in ("model", "driver"):
+    for package in ("model", "driver", "tools"):
         for file in _files(_ROOT / package):
             archive.copy(file, f"src/{file.relative_to(_ROOT)}")
     packages = {str(Path(str(one.locate_file("")))) for one in _distributions(*PACKAGES).values()}
-    places = ["/src/model", "/src/driver", *sorted(packages)]
+    places = ["/src/model", "/src/driver", "/src/tools", *sorted(packages)]
     archive.add("init", _INIT.format(modules=" ".join(_MODULES), path=":".join(places)).encode(), executable=True)
     python, _ = _python()
     archive.add("bin/python", f'#!/bin/sh\nexec {python} "$@"\n'.encode(), executable=True)

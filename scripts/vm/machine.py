@@ -42,7 +42,7 @@ class Guest:
 def endpoints(kinds: Sequence[str], folder: Path, *options: str) -> Iterator[list[Path]]:
     """Start ``amoeba endpoint``, and yield its sockets."""
     command = [sys.executable, "-m", "amoeba_tools", "endpoint", "--socket", str(folder), "--device", ",".join(kinds)]
-    path = os.pathsep.join([*(str(_ROOT / part) for part in ("model", "hw", "sim", "driver"))])
+    path = os.pathsep.join([*(str(_ROOT / part) for part in ("model", "hw", "sim", "driver", "tools"))])
     environment = os.environ | {"PYTHONPATH": f"{path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     log = (folder / "endpoint.log").open("w")
     with (
