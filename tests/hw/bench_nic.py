@@ -1,6 +1,8 @@
 """Testbench of the whole NIC on its standard buses: both its halves at once, and resets.
 
 Parameters: as in ``nic_setup``.
+
+Covers ``core.py``.
 """
 
 import random

@@ -1,6 +1,8 @@
 """Testbench of anything with one stream in (``i``) and the same stream out (``o``), such as a queue.
 
 Parameters: ``most``, the beats it can hold.
+
+Covers ``amoeba_sim/cocotb_streams.py``.
 """
 
 import random

@@ -1,4 +1,8 @@
-"""The generated files are those that are checked in, and say what was declared."""
+"""The generated files are those that are checked in, and say what was declared.
+
+Covers ``generate/__main__.py``, ``generate/c_header.py``, ``generate/markdown.py``, ``generate/sources.py`` and
+``generate/wireshark.py``.
+"""
 
 import shutil
 import subprocess

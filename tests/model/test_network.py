@@ -1,4 +1,7 @@
-"""The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for."""
+"""The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for.
+
+Covers ``impairments.py``.
+"""
 
 import dataclasses
 import itertools

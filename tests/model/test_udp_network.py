@@ -1,4 +1,7 @@
-"""A network over UDP: frames between two sockets, datagrams from hell, and the passing of time."""
+"""A network over UDP: frames between two sockets, datagrams from hell, and the passing of time.
+
+Covers ``device.py`` and ``forking.py``.
+"""
 
 import contextlib
 import select

@@ -1,4 +1,7 @@
-"""Datagrams that anybody may send to a UDP network: they become neither an error nor lasting state."""
+"""Datagrams that anybody may send to a UDP network: they become neither an error nor lasting state.
+
+Covers ``remote_process.py``.
+"""
 
 import contextlib
 import fcntl

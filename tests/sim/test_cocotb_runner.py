@@ -1,4 +1,7 @@
-"""cocotb benches on Amaranth components: what passes, what fails, and what a failure says."""
+"""cocotb benches on Amaranth components: what passes, what fails, and what a failure says.
+
+Covers ``payload.py``.
+"""
 
 import enum
 

@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""A simulated NIC evaluates its logic once a cycle: nothing hangs on what the harness sets, and on nothing twice."""
+"""A simulated NIC evaluates its logic once a cycle: nothing hangs on what the harness sets, and on nothing twice.
+
+Covers ``nic_ports.py``.
+"""
 
 import os
 import re

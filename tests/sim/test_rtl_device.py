@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces."""
+"""The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces.
+
+Covers ``rtl.py``.
+"""
 
 import itertools
 import re

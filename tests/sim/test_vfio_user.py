@@ -1,4 +1,8 @@
-"""NICs behind vfio-user: what a host finds, and what a host that is hostile cannot do."""
+"""NICs behind vfio-user: what a host finds, and what a host that is hostile cannot do.
+
+Covers ``vfio_user_function.py``, ``vfio_user_memory.py``, ``vfio_user_protocol.py``, ``amoeba_model/vfio.py`` and
+``amoeba_model/pci.py``.
+"""
 
 import contextlib
 import errno

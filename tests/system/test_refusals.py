@@ -1,4 +1,7 @@
-"""Everything a NIC refuses: with which code, that nothing was written, and that the next operation works."""
+"""Everything a NIC refuses: with which code, that nothing was written, and that the next operation works.
+
+Covers ``amoeba_model/nic/capabilities.py``.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any

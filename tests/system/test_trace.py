@@ -1,4 +1,7 @@
-"""The life of a request as the trace tells it, the counters, and a NIC on its own."""
+"""The life of a request as the trace tells it, the counters, and a NIC on its own.
+
+Covers ``amoeba_model/trace.py``.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""The ``amoeba`` command, as typed."""
+"""The ``amoeba`` command, as typed.
+
+Covers ``__main__.py``, ``cli/app.py``, ``cli/gups.py``, ``cli/info.py`` and ``cli/options.py``.
+"""
 
 import json
 import re

@@ -1,4 +1,7 @@
-"""What a stranger sees of ``amoeba`` in a pipe of 80 columns: help, tables, mistakes."""
+"""What a stranger sees of ``amoeba`` in a pipe of 80 columns: help, tables, mistakes.
+
+Covers ``cli/common.py``.
+"""
 
 import itertools
 import re

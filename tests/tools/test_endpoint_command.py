@@ -1,4 +1,7 @@
-"""``amoeba endpoint``: a process that serves NICs until it is told to stop."""
+"""``amoeba endpoint``: a process that serves NICs until it is told to stop.
+
+Covers ``amoeba/devices/endpoint.py`` and ``cli/endpoint.py``.
+"""
 
 import contextlib
 import signal

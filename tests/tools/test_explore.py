@@ -1,4 +1,9 @@
-"""Explorations: grids, workloads, what is measured and kept, tables and fronts."""
+"""Explorations: grids, workloads, what is measured and kept, tables and fronts.
+
+Covers ``amoeba_model/settings.py``, ``explore/grid.py``, ``explore/measure.py``, ``explore/run.py``,
+``explore/store.py``, ``explore/table.py``, ``explore/workloads.py``, ``cli/explore.py`` and
+``amoeba_sim/content.py``.
+"""
 
 import csv
 import io

@@ -1,4 +1,7 @@
-"""Packets on PCI Express, as people are told of them. The hardware's own: ``system/test_link_packets_rtl.py``."""
+"""Packets on PCI Express, as people are told of them. The hardware's own: ``system/test_link_packets_rtl.py``.
+
+Covers ``amoeba_model/tlp.py`` and ``tracing/packets.py``.
+"""
 
 from dataclasses import replace
 

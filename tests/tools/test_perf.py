@@ -1,4 +1,8 @@
-"""``amoeba perf``: what it measures, checks and prints, on models; two processes are in tests/system."""
+"""``amoeba perf``: what it measures, checks and prints, on models; two processes are in tests/system.
+
+Covers ``cli/perf.py``, ``perf/meter.py``, ``perf/payloads.py``, ``perf/plan.py``, ``perf/report.py``,
+``perf/ucp_memory.py``, ``perf/ucp_messages.py``, ``perf/ucp_side.py`` and ``perf/ucp_tests.py``.
+"""
 
 import csv
 import io

@@ -1,4 +1,7 @@
-"""``amoeba perf --api libfabric``: fabtests' names, all that moves verified, one process or two."""
+"""``amoeba perf --api libfabric``: fabtests' names, all that moves verified, one process or two.
+
+Covers ``perf/catalog.py``, ``perf/fi_memory.py``, ``perf/fi_side.py`` and ``perf/fi_tests.py``.
+"""
 
 import json
 

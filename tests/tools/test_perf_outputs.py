@@ -1,4 +1,7 @@
-"""``amoeba perf --compare``, ``--plot`` and ``--html``."""
+"""``amoeba perf --compare``, ``--plot`` and ``--html``.
+
+Covers ``perf/compare.py``.
+"""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,7 @@
-"""``amoeba perf --peers``: a client that works with several NICs in turn; on models, and once on RTL."""
+"""``amoeba perf --peers``: a client that works with several NICs in turn; on models, and once on RTL.
+
+Covers ``perf/exchange.py``, ``perf/run.py`` and ``perf/sides.py``.
+"""
 
 import csv
 import io

@@ -1,4 +1,7 @@
-"""Recorded vectors through the endpoint API, and what happens when one does not agree."""
+"""Recorded vectors through the endpoint API, and what happens when one does not agree.
+
+Covers ``cli/replay.py``.
+"""
 
 from pathlib import Path
 

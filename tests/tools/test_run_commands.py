@@ -1,4 +1,7 @@
-"""``amoeba fi-run``, ``ucx-run``, ``provider build`` and ``libucp build``, as a shell calls them."""
+"""``amoeba fi-run``, ``ucx-run``, ``provider build`` and ``libucp build``, as a shell calls them.
+
+Covers ``program_settings.py`` and ``cli/programs.py``.
+"""
 
 import os
 import re

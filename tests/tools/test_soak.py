@@ -1,4 +1,7 @@
-"""The soak: it passes over bad links, repeats itself, and notices whatever is done twice, not at all or wrongly."""
+"""The soak: it passes over bad links, repeats itself, and notices whatever is done twice, not at all or wrongly.
+
+Covers ``cli/soak.py``, ``exactly_once.py`` and ``workload.py``.
+"""
 
 import json
 import re

@@ -1,4 +1,7 @@
-"""Jobs on processes of this machine: order, failures that name their jobs, and nothing left over."""
+"""Jobs on processes of this machine: order, failures that name their jobs, and nothing left over.
+
+Covers ``spread/jobs.py``, ``spread/here.py`` and ``spread/processes.py``.
+"""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""Jobs on a dask cluster: a LocalCluster with its workers in processes of their own."""
+"""Jobs on a dask cluster: a LocalCluster with its workers in processes of their own.
+
+Covers ``spread/cluster.py`` and ``spread/worker.py``.
+"""
 
 import socket
 import sys

@@ -1,4 +1,7 @@
-"""The commands whose work is spread: the same results as alone, what failed named, and Ctrl-C."""
+"""The commands whose work is spread: the same results as alone, what failed named, and Ctrl-C.
+
+Covers ``cli/spreading.py`` and ``conformance/shares.py``.
+"""
 
 import importlib
 import json

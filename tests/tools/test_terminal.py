@@ -1,4 +1,7 @@
-"""The ``amoeba`` command in narrow terminals, pipes and shells, and in front of others that do not come."""
+"""The ``amoeba`` command in narrow terminals, pipes and shells, and in front of others that do not come.
+
+Covers ``cli/matrix.py``.
+"""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""The page of ``amoeba trace --html`` in a real browser: it says what the recording has, and answers the hand."""
+"""The page of ``amoeba trace --html`` in a real browser: it says what the recording has, and answers the hand.
+
+Covers ``tracing/html.py`` and ``tracing/operations.py``.
+"""
 
 import re
 

@@ -1,4 +1,8 @@
-"""What NICs did, put together to operations; programs of others recorded; and the command that does it."""
+"""What NICs did, put together to operations; programs of others recorded; and the command that does it.
+
+Covers ``cli/trace.py``, ``tracing/atomic.py``, ``tracing/durations.py``, ``tracing/recorder.py``,
+``tracing/scripts.py`` and ``tracing/waveforms.py``.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""Every error number has a class, and every return code of the NIC an error number."""
+"""Every error number has a class, and every return code of the NIC an error number.
+
+Covers ``core/errno.py``.
+"""
 
 import errno
 import os

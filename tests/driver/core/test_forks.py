@@ -1,4 +1,7 @@
-"""A process with a fabric that forks: the child leaves all of it alone, however it ends."""
+"""A process with a fabric that forks: the child leaves all of it alone, however it ends.
+
+Covers ``core/forking.py``.
+"""
 
 import contextlib
 import os

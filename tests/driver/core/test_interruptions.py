@@ -2,6 +2,8 @@
 
 Python calls handlers where a function begins, where one that is no Python has ended, and where a loop goes round. The
 tests raise the signal at each of the first two, one after the other, as ``sys.setprofile`` tells them.
+
+Covers ``amoeba_model/interruptions.py``.
 """
 
 import collections

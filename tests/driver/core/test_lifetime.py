@@ -1,4 +1,8 @@
-"""Objects close what was made from them, say so when they are used afterwards, and warn when they leak."""
+"""Objects close what was made from them, say so when they are used afterwards, and warn when they leak.
+
+Covers ``core/process_memory.py``, ``nic/dma.py``, ``libfabric/objects/domain.py``,
+``libfabric/objects/domain_base.py`` and ``libfabric/objects/memory_region.py``.
+"""
 
 import gc
 import itertools

@@ -1,4 +1,7 @@
-"""Named builds of NICs, by ``--build`` and ``AMOEBA_BUILD``."""
+"""Named builds of NICs, by ``--build`` and ``AMOEBA_BUILD``.
+
+Covers ``libfabric/objects/cluster.py``.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Names of simulated NICs: what is opened for them, and what is said of others."""
+"""Names of simulated NICs: what is opened for them, and what is said of others.
+
+Covers ``devices/devices.py``.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Byte grants to maps of the IOMMU: against a naive model, under type 1's rules."""
+"""Byte grants to maps of the IOMMU: against a naive model, under type 1's rules.
+
+Covers ``devices/pcie/maps.py``.
+"""
 
 import errno
 import os

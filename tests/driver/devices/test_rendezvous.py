@@ -1,4 +1,7 @@
-"""The rendezvous: processes, here threads, that meet, exchange values, and lose each other."""
+"""The rendezvous: processes, here threads, that meet, exchange values, and lose each other.
+
+Covers ``devices/bootstrap.py``.
+"""
 
 import contextlib
 import errno

@@ -1,4 +1,7 @@
-"""Building a library for C programs: once for its contents, and one clear message where something is missing."""
+"""Building a library for C programs: once for its contents, and one clear message where something is missing.
+
+Covers ``embed/binding.py`` and ``embed/library.py``.
+"""
 
 import sysconfig
 from dataclasses import replace

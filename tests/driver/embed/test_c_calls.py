@@ -1,4 +1,7 @@
-"""A program in C that calls a library with Amoeba inside: what it gets, whatever it does."""
+"""A program in C that calls a library with Amoeba inside: what it gets, whatever it does.
+
+Covers ``embed/ending.py``, ``embed/turns.py`` and ``embed/telling.py``.
+"""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""The files of counts that processes leave, as their launcher reads them: also torn, and of strangers."""
+"""The files of counts that processes leave, as their launcher reads them: also torn, and of strangers.
+
+Covers ``amoeba_tools/counts.py``.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Handles, memory of C's, and the NIC of the process, from Python's side."""
+"""Handles, memory of C's, and the NIC of the process, from Python's side.
+
+Covers ``embed/memory.py`` and ``embed/process_nic.py``.
+"""
 
 import os
 import time

@@ -1,4 +1,7 @@
-"""NICs of several processes that nobody has told about each other: any order, any number, and some go away."""
+"""NICs of several processes that nobody has told about each other: any order, any number, and some go away.
+
+Covers ``devices/linked.py``.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""Counters that the NIC advances: messages, and what peers do to this side's memory."""
+"""Counters that the NIC advances: messages, and what peers do to this side's memory.
+
+Covers ``nic/event_counters.py``.
+"""
 
 import select
 

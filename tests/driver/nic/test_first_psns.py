@@ -1,4 +1,7 @@
-"""Where packet delivery contexts begin: numbers that nobody can tell from others, and no target takes for old."""
+"""Where packet delivery contexts begin: numbers that nobody can tell from others, and no target takes for old.
+
+Covers ``nic/peer_table.py``.
+"""
 
 from itertools import pairwise
 from types import SimpleNamespace

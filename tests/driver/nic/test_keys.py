@@ -1,4 +1,7 @@
-"""The key table: as many regions as it has slots, with keys of either side's choice."""
+"""The key table: as many regions as it has slots, with keys of either side's choice.
+
+Covers ``nic/key_table.py``.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Discovery: what the driver accepts as an Amoeba; and the tables of the NIC, full and empty."""
+"""Discovery: what the driver accepts as an Amoeba; and the tables of the NIC, full and empty.
+
+Covers ``nic/context_table.py``, ``nic/free_numbers.py`` and ``nic/registers.py``.
+"""
 
 import numpy as np
 import pytest

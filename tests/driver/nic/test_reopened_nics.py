@@ -1,6 +1,8 @@
 """NICs that are opened again while their peers remember them: every operation is executed, not answered from memory.
 
 A target answers a packet that comes again from what it kept. So no Nic object may repeat the psns of another one.
+
+Covers ``devices/addresses.py``.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""A NIC that is reset under its driver: everything under way ends with an error, and it can be opened anew."""
+"""A NIC that is reset under its driver: everything under way ends with an error, and it can be opened anew.
+
+Covers ``nic/silence.py`` and ``nic/watching.py``.
+"""
 
 import time
 from collections.abc import Iterator

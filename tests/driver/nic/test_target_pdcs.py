@@ -1,4 +1,7 @@
-"""The target PDCs of a NIC in the driver, and ``amoeba pdcs``."""
+"""The target PDCs of a NIC in the driver, and ``amoeba pdcs``.
+
+Covers ``amoeba_tools/cli/pdcs.py`` and ``nic/clock.py``.
+"""
 
 import json
 

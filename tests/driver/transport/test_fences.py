@@ -1,4 +1,7 @@
-"""Fences, pings and peers that are given up, as the engine offers them to any API."""
+"""Fences, pings and peers that are given up, as the engine offers them to any API.
+
+Covers ``transport/posting.py``.
+"""
 
 import numpy as np
 import pytest

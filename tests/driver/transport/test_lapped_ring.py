@@ -1,4 +1,7 @@
-"""Peers answer out of order: requests to a silent one are lapped by later ones to others, and still end once."""
+"""Peers answer out of order: requests to a silent one are lapped by later ones to others, and still end once.
+
+Covers ``transport/rings.py`` and ``transport/transmit_rings.py``.
+"""
 
 import time
 from collections.abc import Iterator

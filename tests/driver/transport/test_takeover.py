@@ -2,6 +2,9 @@
 
 Nothing may depend on how far the NIC is ahead. The rules that are checked are those of one list of receives and one
 of messages without end: a message meets the oldest receive that wants it, a receive the oldest message of a sender.
+
+Covers ``nic/event_ring.py``, ``nic/records.py``, ``transport/dispatch.py``, ``transport/match_index.py``,
+``transport/receive.py``, ``transport/receives.py``, ``transport/rendezvous.py`` and ``transport/unexpected.py``.
 """
 
 import random

@@ -1,4 +1,7 @@
-"""Found B6: messages that nobody reads have a quota for each NIC that sends them, and a bound for all."""
+"""Found B6: messages that nobody reads have a quota for each NIC that sends them, and a bound for all.
+
+Covers ``transport/unread.py``.
+"""
 
 import pytest
 from amoeba import Errno, ErrorAvailableError, FabricError, open_cluster

@@ -1,4 +1,8 @@
-"""The floating-point units on their own, one format at a time, against the golden model."""
+"""The floating-point units on their own, one format at a time, against the golden model.
+
+Covers ``atomic/float_add.py``, ``atomic/float_multiply.py``, ``atomic/numbers.py``, ``atomic/shift.py`` and
+``atomic/control.py``.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""FastLanes and DecodeOperation against the golden model: every cell, every byte."""
+"""FastLanes and DecodeOperation against the golden model: every cell, every byte.
+
+Covers ``atomic/decoded_lanes.py``, ``atomic/compare.py``, ``atomic/measure.py`` and ``atomic/segments.py``.
+"""
 
 from functools import partial
 from itertools import product

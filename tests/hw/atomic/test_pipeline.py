@@ -1,4 +1,10 @@
-"""ArithmeticPipeline against the golden model: every pipelined cell, alone and mixed."""
+"""ArithmeticPipeline against the golden model: every pipelined cell, alone and mixed.
+
+Covers ``atomic/schedule.py``, ``atomic/slots.py``, ``atomic/decode.py``, ``atomic/prepare.py``,
+``atomic/recovery.py``, ``atomic/sums.py``, ``atomic/carry_select_adder.py``, ``atomic/products.py``,
+``atomic/wide_products.py``, ``atomic/low_products.py``, ``atomic/partial_products.py``, ``atomic/multiply.py`` and
+``stages.py``.
+"""
 
 from functools import partial
 

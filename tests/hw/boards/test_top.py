@@ -1,5 +1,9 @@
 # amaranth: UnusedElaboratable=no
-"""Top levels of boards: Yosys elaborates them with the IPs as black boxes, whose ports are those of the lists."""
+"""Top levels of boards: Yosys elaborates them with the IPs as black boxes, whose ports are those of the lists.
+
+Covers ``boards/board.py``, ``boards/cmac_block.py``, ``boards/cmac_receive.py``, ``boards/cmac_transmit.py``,
+``boards/nic_clock.py``, ``boards/pcie_block.py`` and ``pcie/nic.py``.
+"""
 
 import json
 import random

@@ -5,6 +5,8 @@ The design has two readers and two writers of packets (``read_commands``, ``read
 ``line_data``, ``line_writes``), all behind the hubs on one port ``host``. The second reader is kept in order
 behind the second writer.
 Parameters: ``width``; ``users``, the AxUSER numbers of the packet clients, then of the line client.
+
+Covers ``host/axi.py``, ``host/axi_dma.py``, ``host/hubs.py``, ``host/line_order.py`` and ``host/pending_lines.py``.
 """
 
 import random

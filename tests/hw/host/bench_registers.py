@@ -2,6 +2,8 @@
 
 The design's bus is ``bar``; everything else is as :class:`RegisterBank` has it.
 Parameters: ``contexts``.
+
+Covers ``interfaces.py`` and ``layout.py``.
 """
 
 import random

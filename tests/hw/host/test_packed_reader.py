@@ -1,4 +1,7 @@
-"""The pace of the packed reader and writer; what they read and write is test_host_ports.py's."""
+"""The pace of the packed reader and writer; what they read and write is test_host_ports.py's.
+
+Covers ``host/packed_writer.py``.
+"""
 
 from collections import deque
 

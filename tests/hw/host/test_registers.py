@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""The registers behind AXI4-Lite, in Verilator."""
+"""The registers behind AXI4-Lite, in Verilator.
+
+Covers ``host/axi_lite.py`` and ``host/register_bank.py``.
+"""
 
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring

@@ -1,6 +1,8 @@
 """Testbench of the whole initiator: answers, what waits for them, and operands.
 
 Parameters: ``data_width``, ``window``.
+
+Covers ``initiator/response_handler.py``.
 """
 
 import cocotb

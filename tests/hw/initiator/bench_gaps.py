@@ -1,6 +1,8 @@
 """Testbench of the whole initiator: answers behind a gap, and what is missing.
 
 Parameters: ``data_width``, ``window``.
+
+Covers ``initiator/answer_gaps.py``.
 """
 
 import cocotb

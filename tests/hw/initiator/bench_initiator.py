@@ -1,6 +1,10 @@
 """Testbench of the whole initiator: random programs against the model's.
 
 Parameters: ``data_width``, ``window``.
+
+Covers ``initiator/peer_table.py``, ``initiator/packetizer.py``, ``initiator/packet_numberer.py``,
+``initiator/packet_buffer.py``, ``initiator/retransmitter.py``, ``initiator/operand_stage.py`` and
+``initiator/result_order.py``.
 """
 
 import collections

@@ -1,6 +1,9 @@
 """Testbench of the initiator's request half: from descriptors to packets, of several contexts to several peers.
 
 Parameters: ``data_width``, ``places`` of a context's queue.
+
+Covers ``initiator/descriptor_check.py``, ``initiator/descriptor_dispatch.py``, ``initiator/operand_requester.py``,
+``initiator/request_store.py`` and ``initiator/fork.py``.
 """
 
 import random

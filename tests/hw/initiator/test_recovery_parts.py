@@ -1,5 +1,9 @@
 # amaranth: UnusedElaboratable=no
-"""The components that notice loss and send again, each on its own."""
+"""The components that notice loss and send again, each on its own.
+
+Covers ``initiator/answer_order.py``, ``initiator/payload_gate.py``, ``initiator/records.py``,
+``initiator/resend_barrier.py`` and ``initiator/window_credits.py``.
+"""
 
 import random
 

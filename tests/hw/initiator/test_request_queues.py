@@ -3,6 +3,8 @@
 
 The test plays the Packetizer: it takes what is on offer, and its turns end as chance has it; but what is not in order
 never begins.
+
+Covers ``initiator/context_order.py`` and ``initiator/queue_turns.py``.
 """
 
 import random

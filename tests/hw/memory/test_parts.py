@@ -1,4 +1,7 @@
-"""Parts of the memory engine whose exact cycles the engine's own tests do not tell apart."""
+"""Parts of the memory engine whose exact cycles the engine's own tests do not tell apart.
+
+Covers ``memory/finish_line.py`` and ``memory/operations.py``.
+"""
 
 import random
 

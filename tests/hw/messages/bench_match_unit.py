@@ -3,6 +3,9 @@
 Parameters: ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
 What is taken in which order shows at the streams; each handshake is judged in its cycle.
+
+Covers ``messages/records.py``, ``messages/message_verdict.py``, ``messages/order_verdict.py``,
+``messages/kept_receives.py`` and ``messages/buffer_use.py``.
 """
 
 import random

@@ -2,6 +2,8 @@
 account that others keep of room. What becomes of each is judged by the model's lists.
 
 Parameters: ``data_width``, ``contexts``, ``receives``, ``unexpected``, ``payload``.
+
+Covers ``messages/receive_fetch.py``, ``messages/slot_rooms.py`` and ``request_records.py``.
 """
 
 import random

@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""The matching unit's components."""
+"""The matching unit's components.
+
+Covers ``messages/receive_queues.py``.
+"""
 
 import pytest
 from amaranth.lib import data

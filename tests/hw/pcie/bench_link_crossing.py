@@ -1,6 +1,8 @@
 """Testbench of a link whose clock is not the NIC's: what comes out, when a write begins, credits, resets.
 
 Parameters: ``width``, ``limit``: bytes that a write carries at most.
+
+Covers ``pcie/interfaces.py``.
 """
 
 import random

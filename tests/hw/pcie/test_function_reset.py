@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""Resets of the function under traffic, in Verilator."""
+"""Resets of the function under traffic, in Verilator.
+
+Covers ``pcie/request_merger.py``.
+"""
 
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import stream, wiring

@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""Reads on PCI Express: merged, cut, asked, and their completions put back into lines, in Verilator."""
+"""Reads on PCI Express: merged, cut, asked, and their completions put back into lines, in Verilator.
+
+Covers ``pcie/completion_buffer.py``, ``pcie/read_merger.py``, ``pcie/read_requester.py`` and ``pcie/read_tags.py``.
+"""
 
 import pytest
 from amaranth.hdl import Module, ResetInserter

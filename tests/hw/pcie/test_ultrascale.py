@@ -1,5 +1,10 @@
 # amaranth: UnusedElaboratable=no
-"""The endpoint on the UltraScale+ integrated block, as cocotbext-pcie models it, and a root complex; in Verilator."""
+"""The endpoint on the UltraScale+ integrated block, as cocotbext-pcie models it, and a root complex; in Verilator.
+
+Covers ``pcie/ultrascale/cc.py``, ``pcie/ultrascale/completion_store.py``, ``pcie/ultrascale/cq.py``,
+``pcie/ultrascale/link.py``, ``pcie/ultrascale/rc.py``, ``pcie/ultrascale/rq.py``, ``pcie/ultrascale/streams.py``,
+``ultrascale.py`` and ``amoeba_model/ultrascale.py``.
+"""
 
 import pytest
 from amaranth.hdl import Module, ResetInserter

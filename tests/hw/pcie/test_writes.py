@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""Writes on PCI Express: cut into memory writes that name the strobed bytes and no other, in Verilator."""
+"""Writes on PCI Express: cut into memory writes that name the strobed bytes and no other, in Verilator.
+
+Covers ``pcie/write_cutter.py`` and ``pcie/write_requester.py``.
+"""
 
 import pytest
 from amaranth.hdl import Module

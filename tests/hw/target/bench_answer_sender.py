@@ -1,6 +1,8 @@
 """Testbench of AnswerSender: events as their orders say, silent answers, and what is counted.
 
 Acknowledgements and the memory of answers are target_answers' and target_traffic's. Parameters: ``contexts``.
+
+Covers ``target/answer_history.py``.
 """
 
 import random

@@ -1,6 +1,9 @@
 """Testbench of Target: what is kept of answers and given again, what an answer acknowledges, and at what pace.
 
 Parameters: see target_environment.
+
+Covers ``target/answer_collector.py``, ``target/answer_store.py``, ``target/replayer.py`` and
+``target/response_merger.py``.
 """
 
 import random

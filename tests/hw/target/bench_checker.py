@@ -2,6 +2,8 @@
 
 Which of them are refused, and with which return code, is the model's RequestChecker's. RMA and atomics on registered
 memory, and what is cut out of payloads, are target_traffic's. Parameters: ``payload``, ``contexts``.
+
+Covers ``target/atomic_codes.py``.
 """
 
 import random

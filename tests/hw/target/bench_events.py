@@ -1,6 +1,8 @@
 """Testbench of Target: immediate data becomes events, in order, never more than the ring has room for.
 
 Parameters: see target_environment.
+
+Covers ``target/event_rooms.py`` and ``target/count_orders.py``.
 """
 
 import random

@@ -2,6 +2,8 @@
 
 What becomes of each is the model's MatchUnit's to say, where nothing else happens at the same time; and otherwise
 accounts of what was sent and received. Parameters: see target_environment.
+
+Covers ``target/receivers.py``.
 """
 
 import random

@@ -1,6 +1,9 @@
 """Testbench of PdcTable: senders that reorder, repeat, lose, close and restart, against rules written anew.
 
 Parameters: ``pdcs``, ``window``, ``gap_slots``, ``contexts``.
+
+Covers ``target/closing_order.py``, ``target/gap_store.py``, ``target/gap_payloads.py``, ``target/pdc_commands.py``
+and ``target/sequence.py``.
 """
 
 import random

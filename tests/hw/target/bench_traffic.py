@@ -3,6 +3,8 @@
 What matters most: each packet that is accepted is executed once, in order, whatever else comes. Its memory request
 and its return code are the model's RequestChecker's, its place in the sequence is target_rules', and what is given
 again is what was given. Parameters: see target_environment.
+
+Covers ``target/operand_splitter.py``.
 """
 
 import random

@@ -1,6 +1,8 @@
 """Testbench of FrameReceiver: frames that scapy and hand-typed bytes make, right and wrong in every way.
 
 Parameters: ``width``, ``payload``.
+
+Covers ``host/frames.py``, ``wire/frame_store.py`` and ``wire/parser.py``.
 """
 
 import random

@@ -1,6 +1,8 @@
 """Testbench of FrameTransmitter: its frames against frames that scapy and hand-typed bytes make.
 
 Parameters: ``width``, ``payload``.
+
+Covers ``wire/assembler.py``, ``wire/crc.py``, ``wire/crc_appender.py`` and ``wire/headers.py``.
 """
 
 import random

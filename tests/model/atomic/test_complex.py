@@ -1,4 +1,7 @@
-"""Complex products against the compiler's own C99 ``_Complex`` multiplication."""
+"""Complex products against the compiler's own C99 ``_Complex`` multiplication.
+
+Covers ``atomic/execute.py``.
+"""
 
 import ctypes
 import platform

@@ -1,4 +1,7 @@
-"""Hand-worked results: every line can be checked with a pencil and the format's specification."""
+"""Hand-worked results: every line can be checked with a pencil and the format's specification.
+
+Covers ``atomic/limbs.py``, ``atomic/formats.py`` and ``opcodes.py``.
+"""
 
 import numpy as np
 import pytest

@@ -2,6 +2,8 @@
 
 MPFR rounds correctly in any binary format; ml_dtypes has the 8- and 16-bit floats; the host's FPU has single,
 double and, on x86-64, the 80-bit format with its invalid encodings.
+
+Covers ``atomic/softfloat.py`` and ``atomic/floats.py``.
 """
 
 import platform

@@ -1,4 +1,7 @@
-"""ANNOUNCE: messages that meet no receive say so, and a host can keep a copy of the list that they join."""
+"""ANNOUNCE: messages that meet no receive say so, and a host can keep a copy of the list that they join.
+
+Covers ``nic/match_unit.py`` and ``nic/matcher.py``.
+"""
 
 from collections.abc import Callable
 

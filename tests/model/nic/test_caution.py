@@ -1,4 +1,7 @@
-"""After a loss the initiator is cautious: fewer packets under way, and an early timeout."""
+"""After a loss the initiator is cautious: fewer packets under way, and an early timeout.
+
+Covers ``nic/peers.py``.
+"""
 
 import itertools
 from collections.abc import Callable

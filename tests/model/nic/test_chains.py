@@ -1,4 +1,7 @@
-"""Requests that wait for others, continue others, or end a conversation; and those that none of this concerns."""
+"""Requests that wait for others, continue others, or end a conversation; and those that none of this concerns.
+
+Covers ``nic/descriptors.py``, ``nic/completion.py`` and ``nic/rings.py``.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""Immediate data: events of the target, their room, and their interrupts."""
+"""Immediate data: events of the target, their room, and their interrupts.
+
+Covers ``nic/core.py`` and ``nic/frames.py``.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,7 @@
-"""The model's line table: what is read, and when it is at hand."""
+"""The model's line table: what is read, and when it is at hand.
+
+Covers ``nic/timing.py``.
+"""
 
 from amoeba_model.nic.lines import LineTable
 from hypothesis import given

@@ -1,4 +1,7 @@
-"""Messages on the wire, and what initiator and target refuse of them."""
+"""Messages on the wire, and what initiator and target refuse of them.
+
+Covers ``nic/checker.py``.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""Random programs of messages and receives do what a plain mailbox does."""
+"""Random programs of messages and receives do what a plain mailbox does.
+
+Covers ``nic/device.py``.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""Target PDCs: which packets are executed, which are answered again, and which are refused, and how."""
+"""Target PDCs: which packets are executed, which are answered again, and which are refused, and how.
+
+Covers ``nic/target.py``, ``nic/tables.py``, ``nic/incarnations.py``, ``nic/rooms.py`` and ``nic/responder.py``.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,7 @@
-"""Receive descriptors: what each does, what it waits for, and what disabling a context makes of them."""
+"""Receive descriptors: what each does, what it waits for, and what disabling a context makes of them.
+
+Covers ``descriptors.py``, ``nic/host.py`` and ``nic/memory.py``.
+"""
 
 from collections.abc import Callable
 

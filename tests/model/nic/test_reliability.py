@@ -1,4 +1,8 @@
-"""The initiator when frames are lost: it goes back, holds back, gives up, and completes every request once."""
+"""The initiator when frames are lost: it goes back, holds back, gives up, and completes every request once.
+
+Covers ``nic/initiator.py``, ``nic/packets.py``, ``nic/retransmitter.py``, ``nic/request_queues.py``,
+``nic/answers.py`` and ``nic/responses.py``.
+"""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The codec against frames built by scapy and struct, byte by byte; what it drops, and in which order."""
+"""The codec against frames built by scapy and struct, byte by byte; what it drops, and in which order.
+
+Covers ``wire/render.py``, ``wire/uet.py`` and ``wire/nacks.py``.
+"""
 
 import struct
 from dataclasses import replace

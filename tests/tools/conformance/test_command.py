@@ -1,4 +1,7 @@
-"""``amoeba conformance``, as typed."""
+"""``amoeba conformance``, as typed.
+
+Covers ``cli/conformance.py``.
+"""
 
 import json
 import re

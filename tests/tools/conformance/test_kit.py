@@ -1,4 +1,8 @@
-"""The kit itself: its registry, what it does with a pair, its reports."""
+"""The kit itself: its registry, what it does with a pair, its reports.
+
+Covers ``conformance/expectations.py``, ``conformance/registry.py``, ``conformance/remote.py`` and
+``conformance/target.py``.
+"""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,7 @@
-"""fi_cq(3) of a completion: "the buffers will not be read from again". Looked for where packets are sent again."""
+"""fi_cq(3) of a completion: "the buffers will not be read from again". Looked for where packets are sent again.
+
+Covers ``conformance/pair.py``.
+"""
 
 import pytest
 from amoeba_model.impairments import Impairments

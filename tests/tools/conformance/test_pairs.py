@@ -1,4 +1,7 @@
-"""Every sentence of the manual pages, on every pair."""
+"""Every sentence of the manual pages, on every pair.
+
+Covers ``conformance/pages/*.py`` and ``conformance/connected.py``.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""Checks find what is wrong: the driver is broken in one place, and those that are about it must fail."""
+"""Checks find what is wrong: the driver is broken in one place, and those that are about it must fail.
+
+Covers ``conformance/runner.py``.
+"""
 
 import functools
 

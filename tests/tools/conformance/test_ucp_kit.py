@@ -1,4 +1,8 @@
-"""UCP's functions, sentence by sentence, on pairs of NICs."""
+"""UCP's functions, sentence by sentence, on pairs of NICs.
+
+Covers ``conformance/ucp/expectations.py``, ``conformance/ucp/pair.py``, ``conformance/ucp/registry.py`` and
+``conformance/ucp/functions/*.py``.
+"""
 
 import contextlib
 import functools

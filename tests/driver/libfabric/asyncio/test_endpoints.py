@@ -1,4 +1,7 @@
-"""Operations, counters and events awaited by asyncio programs."""
+"""Operations, counters and events awaited by asyncio programs.
+
+Covers ``aio.py``, ``libfabric/asyncio/queue.py`` and ``libfabric/asyncio/waiters.py``.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""Awaiting with automatic progress: by descriptors that tell exactly, without looking every now and then."""
+"""Awaiting with automatic progress: by descriptors that tell exactly, without looking every now and then.
+
+Covers ``libfabric/asyncio/watching.py``.
+"""
 
 import asyncio
 import functools

@@ -1,4 +1,7 @@
-"""libfabric's calls one to one: every function, with its arguments in C's order."""
+"""libfabric's calls one to one: every function, with its arguments in C's order.
+
+Covers ``fi.py``, ``libfabric/calls/arguments.py`` and ``libfabric/calls/info.py``.
+"""
 
 import inspect
 import os

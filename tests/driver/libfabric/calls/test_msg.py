@@ -1,4 +1,7 @@
-"""The calls of fi_msg(3) and fi_tagged(3)."""
+"""The calls of fi_msg(3) and fi_tagged(3).
+
+Covers ``libfabric/calls/tagged.py``.
+"""
 
 import pytest
 from amoeba import Caps, Errno, ErrorAvailableError, Msg, OpFlags, TaggedMsg, fi

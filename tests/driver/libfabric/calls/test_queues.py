@@ -1,4 +1,7 @@
-"""The calls of fi_cq(3), fi_cntr(3), fi_eq(3) and fi_poll(3)."""
+"""The calls of fi_cq(3), fi_cntr(3), fi_eq(3) and fi_poll(3).
+
+Covers ``libfabric/calls/attributes.py`` and ``libfabric/calls/poll.py``.
+"""
 
 import select
 

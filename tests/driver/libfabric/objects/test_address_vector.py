@@ -1,4 +1,7 @@
-"""Address vectors as fi_av(3) describes them: vectors of addresses, and the two types."""
+"""Address vectors as fi_av(3) describes them: vectors of addresses, and the two types.
+
+Covers ``libfabric/objects/names.py`` and ``nic/address.py``.
+"""
 
 import ipaddress
 

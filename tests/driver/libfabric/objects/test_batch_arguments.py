@@ -1,4 +1,7 @@
-"""What a batch is refused for: the whole of it, before anything is posted, naming the operation."""
+"""What a batch is refused for: the whole of it, before anything is posted, naming the operation.
+
+Covers ``libfabric/objects/operations/batch_arguments.py``.
+"""
 
 import numpy as np
 import pytest

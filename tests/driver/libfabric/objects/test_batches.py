@@ -1,4 +1,7 @@
-"""Batches: arrays of operations in one call, against what NumPy makes of the same."""
+"""Batches: arrays of operations in one call, against what NumPy makes of the same.
+
+Covers ``libfabric/objects/operations/batches.py`` and ``transport/batches.py``.
+"""
 
 import numpy as np
 import pytest

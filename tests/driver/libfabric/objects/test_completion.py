@@ -1,4 +1,9 @@
-"""Completion queues: formats, errors, waiting, selective completion."""
+"""Completion queues: formats, errors, waiting, selective completion.
+
+Covers ``libfabric/objects/queues/completion.py``, ``libfabric/objects/queues/completion_source.py``,
+``libfabric/objects/queues/failures.py``, ``libfabric/objects/queues/gathering.py``,
+``libfabric/objects/queues/kinds.py``, ``libfabric/objects/queues/owner.py`` and ``libfabric/objects/reporting.py``.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""Connected endpoints, as fi_cm(3) describes them: how connections are made, what goes over them, and their ends."""
+"""Connected endpoints, as fi_cm(3) describes them: how connections are made, what goes over them, and their ends.
+
+Covers ``core/lines.py``, ``libfabric/objects/endpoints/connected.py`` and ``libfabric/objects/endpoints/passive.py``.
+"""
 
 import asyncio
 import contextlib

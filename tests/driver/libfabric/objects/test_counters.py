@@ -1,4 +1,7 @@
-"""Counters as fi_cntr(3) describes them."""
+"""Counters as fi_cntr(3) describes them.
+
+Covers ``libfabric/objects/queues/counters.py``.
+"""
 
 import select
 import time

@@ -1,4 +1,7 @@
-"""Receives that wait for a counter, and messages as deferred work: fi_trigger(3)."""
+"""Receives that wait for a counter, and messages as deferred work: fi_trigger(3).
+
+Covers ``libfabric/objects/deferral.py`` and ``libfabric/objects/deferred_work.py``.
+"""
 
 import gc
 import itertools

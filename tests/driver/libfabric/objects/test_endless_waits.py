@@ -1,6 +1,8 @@
 """A wait without a timeout that nothing can end says so.
 
 Each is made in a program of its own, as the one that runs tests has handlers of signals.
+
+Covers ``libfabric/objects/queues/company.py``.
 """
 
 import subprocess

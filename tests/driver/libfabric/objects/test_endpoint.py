@@ -1,4 +1,8 @@
-"""Options, default flags, aliases and room of endpoints: fi_endpoint(3)."""
+"""Options, default flags, aliases and room of endpoints: fi_endpoint(3).
+
+Covers ``libfabric/objects/endpoints/endpoint.py``, ``libfabric/objects/endpoints/options.py`` and
+``libfabric/objects/endpoints/transmit.py``.
+"""
 
 import gc
 

@@ -1,4 +1,7 @@
-"""Event queues as fi_eq(3) describes them, and what is reported there."""
+"""Event queues as fi_eq(3) describes them, and what is reported there.
+
+Covers ``libfabric/objects/queues/event_queue.py``.
+"""
 
 import select
 import threading

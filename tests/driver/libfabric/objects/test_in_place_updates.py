@@ -1,4 +1,7 @@
-"""In-place operators on a remote array: atomic updates where they are set back, plain arithmetic elsewhere."""
+"""In-place operators on a remote array: atomic updates where they are set back, plain arithmetic elsewhere.
+
+Covers ``libfabric/objects/remote_value.py``.
+"""
 
 import copy
 import math

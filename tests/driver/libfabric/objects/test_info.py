@@ -1,4 +1,7 @@
-"""getinfo as fi_getinfo(3) describes it: hints, what they are answered by, and objects made from the answer."""
+"""getinfo as fi_getinfo(3) describes it: hints, what they are answered by, and objects made from the answer.
+
+Covers ``libfabric/objects/attributes.py`` and ``libfabric/objects/fabric.py``.
+"""
 
 import dataclasses
 import re

@@ -1,4 +1,7 @@
-"""Regions that hold an operation's own buffers: ``desc``, ``result_desc`` and ``compare_desc``."""
+"""Regions that hold an operation's own buffers: ``desc``, ``result_desc`` and ``compare_desc``.
+
+Covers ``libfabric/objects/operations/local_buffers.py``.
+"""
 
 import numpy as np
 import pytest

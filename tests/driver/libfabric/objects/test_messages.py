@@ -1,4 +1,8 @@
-"""Messages as fi_msg(3) describes them: what arrives where, and what both sides hear of it."""
+"""Messages as fi_msg(3) describes them: what arrives where, and what both sides hear of it.
+
+Covers ``libfabric/objects/receiver.py``, ``libfabric/objects/operations/messages.py`` and
+``libfabric/objects/operations/receiving.py``.
+"""
 
 import pytest
 from amoeba import (

@@ -1,6 +1,8 @@
 """What is no call of the data path: wrong types, numbers and enumerations are refused where they are given.
 
 An error names the argument, what was expected and what came. Who catches TypeError catches wrong types, too.
+
+Covers ``libfabric/objects/checks.py`` and ``core/operands.py``.
 """
 
 import array

@@ -2,6 +2,8 @@
 
 Each family of mistakes is made many times more often than a ring has places, on two NICs. Nothing may be under way
 then, nothing granted, nothing told, nothing changed; and the next good call does what it says, and only that.
+
+Covers ``libfabric/objects/operations/rights.py``.
 """
 
 import contextlib

@@ -1,4 +1,8 @@
-"""RMA and atomics: what they do, what is refused before anything is sent, and what comes back as an error."""
+"""RMA and atomics: what they do, what is refused before anything is sent, and what comes back as an error.
+
+Covers ``libfabric/objects/operations/operations.py``, ``libfabric/objects/operations/atomics.py`` and
+``libfabric/objects/operations/rma.py``.
+"""
 
 import numpy as np
 import pytest

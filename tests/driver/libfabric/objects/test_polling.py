@@ -1,4 +1,7 @@
-"""Poll sets, wait sets and wait conditions: fi_poll(3), fi_cq(3)."""
+"""Poll sets, wait sets and wait conditions: fi_poll(3), fi_cq(3).
+
+Covers ``libfabric/objects/queues/poll_set.py`` and ``libfabric/objects/queues/wait_set.py``.
+"""
 
 import re
 import select

@@ -1,4 +1,7 @@
-"""Scalable endpoints: one address, several contexts on either side. fi_endpoint(3)."""
+"""Scalable endpoints: one address, several contexts on either side. fi_endpoint(3).
+
+Covers ``libfabric/objects/endpoints/scalable.py``.
+"""
 
 import numpy as np
 import pytest

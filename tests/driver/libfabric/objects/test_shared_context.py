@@ -1,4 +1,7 @@
-"""Shared transmit contexts: several endpoints, one ring. fi_stx_context of fi_endpoint(3)."""
+"""Shared transmit contexts: several endpoints, one ring. fi_stx_context of fi_endpoint(3).
+
+Covers ``libfabric/objects/endpoints/shared_context.py`` and ``transport/sharing.py``.
+"""
 
 import select
 

@@ -1,4 +1,7 @@
-"""Shared receive contexts: which receive a message meets, and who is told. fi_srx_context of fi_endpoint(3)."""
+"""Shared receive contexts: which receive a message meets, and who is told. fi_srx_context of fi_endpoint(3).
+
+Covers ``libfabric/objects/endpoints/shared_receive.py`` and ``transport/shared_receives.py``.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Many threads at one endpoint, queue and counter: FI_THREAD_SAFE, with automatic progress. fi_domain(3)."""
+"""Many threads at one endpoint, queue and counter: FI_THREAD_SAFE, with automatic progress. fi_domain(3).
+
+Covers ``core/locking.py``.
+"""
 
 import contextlib
 import threading

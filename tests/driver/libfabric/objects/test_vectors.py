@@ -1,4 +1,7 @@
-"""Scattered memory: every byte goes where it belongs, as one operation, posted as a whole or not at all."""
+"""Scattered memory: every byte goes where it belongs, as one operation, posted as a whole or not at all.
+
+Covers ``libfabric/objects/operations/vectors.py``.
+"""
 
 import itertools
 from types import SimpleNamespace

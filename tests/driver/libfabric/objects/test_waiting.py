@@ -1,4 +1,7 @@
-"""Reading with sources, and ways to wait: fi_cq(3) and fi_trywait of fi_poll(3)."""
+"""Reading with sources, and ways to wait: fi_cq(3) and fi_trywait of fi_poll(3).
+
+Covers ``libfabric/objects/queues/wait_descriptor.py`` and ``core/waiting.py``.
+"""
 
 import asyncio
 import select

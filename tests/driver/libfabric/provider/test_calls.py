@@ -1,4 +1,11 @@
-"""libfabric's calls from C, right and wrong: statuses, no crashes, nothing written beyond the arguments."""
+"""libfabric's calls from C, right and wrong: statuses, no crashes, nothing written beyond the arguments.
+
+Covers ``libfabric/provider/deferred.py``, ``libfabric/provider/fids.py``, ``libfabric/provider/getinfo.py``,
+``libfabric/provider/infos.py``, ``libfabric/provider/lifecycle.py``, ``libfabric/provider/objects.py``,
+``libfabric/provider/process.py``, ``libfabric/provider/provider.py``, ``libfabric/provider/queues.py``,
+``libfabric/provider/transfers.py``, ``libfabric/provider/triggers.py``, ``libfabric/provider/addresses.py`` and
+``libfabric/provider/sockaddr.py``.
+"""
 
 import re
 from pathlib import Path

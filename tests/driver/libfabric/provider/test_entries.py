@@ -1,4 +1,7 @@
-"""Every function of every table, called with objects and arguments that nobody expects: statuses, and no crash."""
+"""Every function of every table, called with objects and arguments that nobody expects: statuses, and no crash.
+
+Covers ``libfabric/provider/tables.py``.
+"""
 
 import re
 import subprocess

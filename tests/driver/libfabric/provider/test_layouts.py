@@ -1,4 +1,7 @@
-"""What is declared of libfabric's structures is what Debian's headers say, to the byte."""
+"""What is declared of libfabric's structures is what Debian's headers say, to the byte.
+
+Covers ``libfabric/provider/library.py``.
+"""
 
 import re
 import subprocess

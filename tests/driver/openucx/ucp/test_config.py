@@ -1,4 +1,7 @@
-"""Configurations: where values come from, which can be set, and how they are printed."""
+"""Configurations: where values come from, which can be set, and how they are printed.
+
+Covers ``openucx/ucp/config_keys.py``, ``openucx/ucp/context.py`` and ``openucx/ucp/calls/contexts.py``.
+"""
 
 import io
 import math

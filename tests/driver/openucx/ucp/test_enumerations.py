@@ -1,4 +1,7 @@
-"""Traps of UCP's enumerations: what C allows with their numbers, and numbers that are not what they seem."""
+"""Traps of UCP's enumerations: what C allows with their numbers, and numbers that are not what they seem.
+
+Covers ``openucx/ucp/constants.py``.
+"""
 
 import pytest
 from amoeba import ucp

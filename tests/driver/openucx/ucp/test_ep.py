@@ -1,4 +1,7 @@
-"""Endpoints: how they are made, asked and changed; several to one worker, and more than a NIC has room for."""
+"""Endpoints: how they are made, asked and changed; several to one worker, and more than a NIC has room for.
+
+Covers ``openucx/ucp/endpoint.py``, ``openucx/ucp/lanes.py`` and ``openucx/ucp/idle_lanes.py``.
+"""
 
 import io
 

@@ -1,4 +1,7 @@
-"""How endpoints are closed: with all that was sent delivered, or at once; and what the other end hears."""
+"""How endpoints are closed: with all that was sent delivered, or at once; and what the other end hears.
+
+Covers ``openucx/ucp/calls/endpoints.py``.
+"""
 
 import amoeba.ucp as ucp
 import numpy as np

@@ -1,4 +1,7 @@
-"""Fence and flush: UCX's test_ucp_fence, and what is ordered across endpoints, by driver and NIC."""
+"""Fence and flush: UCX's test_ucp_fence, and what is ordered across endpoints, by driver and NIC.
+
+Covers ``openucx/ucp/fences.py``, ``openucx/ucp/flushes.py`` and ``openucx/ucp/calls/flushes.py``.
+"""
 
 import random
 

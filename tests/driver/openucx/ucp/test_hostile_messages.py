@@ -1,4 +1,8 @@
-"""Messages that no driver would send: nothing comes of them but a count."""
+"""Messages that no driver would send: nothing comes of them but a count.
+
+Covers ``openucx/ucp/calls/active_messages.py``, ``openucx/ucp/inbox.py``, ``openucx/ucp/message_headers.py``,
+``openucx/ucp/messages.py`` and ``openucx/ucp/packets.py``.
+"""
 
 import random
 

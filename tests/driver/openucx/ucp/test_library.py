@@ -1,4 +1,7 @@
-"""The library's version, and what it says of itself before there is a context."""
+"""The library's version, and what it says of itself before there is a context.
+
+Covers ``ucp.py`` and ``openucx/ucp/adapter.py``.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Batches of puts, gets and atomics: what they do, that flushes and fences count them, and what is refused."""
+"""Batches of puts, gets and atomics: what they do, that flushes and fences count them, and what is refused.
+
+Covers ``openucx/ucp/batches.py``.
+"""
 
 import amoeba.ucp as ucp
 import numpy as np

@@ -1,4 +1,7 @@
-"""Mapped memory and remote keys: UCX's test_ucp_mmap, and ucp_mem_map's matrix."""
+"""Mapped memory and remote keys: UCX's test_ucp_mmap, and ucp_mem_map's matrix.
+
+Covers ``openucx/ucp/memory.py``, ``openucx/ucp/remote_key.py`` and ``openucx/ucp/calls/memory.py``.
+"""
 
 import contextlib
 import ctypes

@@ -1,4 +1,7 @@
-"""Peers that die: who is told, and how everything under way ends (UCX: test_ucp_peer_failure)."""
+"""Peers that die: who is told, and how everything under way ends (UCX: test_ucp_peer_failure).
+
+Covers ``openucx/ucp/keepalive.py``.
+"""
 
 import time
 

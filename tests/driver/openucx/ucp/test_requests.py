@@ -1,4 +1,7 @@
-"""Requests: what can be asked of them, and memory of the application's (UCX: test_ucp_request)."""
+"""Requests: what can be asked of them, and memory of the application's (UCX: test_ucp_request).
+
+Covers ``openucx/ucp/calls/requests.py``.
+"""
 
 import ctypes
 

@@ -1,4 +1,7 @@
-"""Put and get: UCX's test_ucp_rma, and what the header promises of each call."""
+"""Put and get: UCX's test_ucp_rma, and what the header promises of each call.
+
+Covers ``openucx/ucp/memory_operations.py``, ``openucx/ucp/calls/rma.py`` and ``openucx/ucp/calls/blocking.py``.
+"""
 
 import gc
 import random

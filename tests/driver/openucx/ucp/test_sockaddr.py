@@ -1,4 +1,7 @@
-"""Endpoints by socket addresses (UCX: test_ucp_sockaddr)."""
+"""Endpoints by socket addresses (UCX: test_ucp_sockaddr).
+
+Covers ``openucx/ucp/connections.py`` and ``openucx/ucp/calls/listeners.py``.
+"""
 
 import contextlib
 import errno

@@ -1,4 +1,7 @@
-"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is promised of them."""
+"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is promised of them.
+
+Covers ``openucx/ucp/calls/streams.py``.
+"""
 
 import itertools
 import random

@@ -1,4 +1,7 @@
-"""Structures: which fields count, what they may hold, and what is said of those that cannot be meant."""
+"""Structures: which fields count, what they may hold, and what is said of those that cannot be meant.
+
+Covers ``openucx/ucp/field_masks.py``, ``openucx/ucp/handles.py`` and ``openucx/ucp/kinds.py``.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""UCX's test_ucp_tag_match: which message meets which receive, and what has to wait."""
+"""UCX's test_ucp_tag_match: which message meets which receive, and what has to wait.
+
+Covers ``openucx/ucp/tags.py``.
+"""
 
 import contextlib
 import itertools

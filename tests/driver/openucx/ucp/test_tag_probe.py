@@ -1,4 +1,7 @@
-"""UCX's test_ucp_tag_probe: messages that have come and that no receive has met."""
+"""UCX's test_ucp_tag_probe: messages that have come and that no receive has met.
+
+Covers ``openucx/ucp/calls/tags.py``.
+"""
 
 import amoeba.ucp as ucp
 import pytest

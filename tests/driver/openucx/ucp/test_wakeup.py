@@ -1,4 +1,7 @@
-"""Sleeping until there is something to do (UCX: test_ucp_wakeup)."""
+"""Sleeping until there is something to do (UCX: test_ucp_wakeup).
+
+Covers ``openucx/ucp/calls/wakeup.py``.
+"""
 
 import contextlib
 import os

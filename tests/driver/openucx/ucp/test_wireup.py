@@ -1,4 +1,7 @@
-"""How endpoints find each other, and messages between drivers, by the engine's own means."""
+"""How endpoints find each other, and messages between drivers, by the engine's own means.
+
+Covers ``openucx/ucp/addresses.py`` and ``amoeba_model/ucp.py``.
+"""
 
 import pytest
 from amoeba_model.ucp import MessageKind

@@ -1,4 +1,7 @@
-"""Workers: what becomes of everything when one is destroyed, and how it makes progress (UCX: test_ucp_worker)."""
+"""Workers: what becomes of everything when one is destroyed, and how it makes progress (UCX: test_ucp_worker).
+
+Covers ``openucx/ucp/objects.py``, ``openucx/ucp/worker_base.py`` and ``openucx/ucp/calls/workers.py``.
+"""
 
 import gc
 import warnings

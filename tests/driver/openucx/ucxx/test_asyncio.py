@@ -1,4 +1,7 @@
-"""Programs in event loops: the module's functions, and low level objects that are awaited."""
+"""Programs in event loops: the module's functions, and low level objects that are awaited.
+
+Covers ``openucx/ucxx/application.py``, ``openucx/ucxx/loops.py`` and ``openucx/ucxx/request.py``.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""Memory that peers use: put, get, atomics, flush, fence; keys that travel."""
+"""Memory that peers use: put, get, atomics, flush, fence; keys that travel.
+
+Covers ``openucx/ucxx/packed.py`` and ``openucx/ucxx/remote_memory.py``.
+"""
 
 import pickle
 

@@ -1,4 +1,8 @@
-"""Active messages and streams."""
+"""Active messages and streams.
+
+Covers ``openucx/ucxx/active_messages.py``, ``openucx/ucxx/buffers.py``, ``openucx/ucxx/context.py``,
+``openucx/ucxx/endpoint.py`` and ``openucx/ucxx/frames.py``.
+"""
 
 import amoeba.ucx as ucxx
 import numpy as np

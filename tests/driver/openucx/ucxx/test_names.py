@@ -1,4 +1,7 @@
-"""Names of ucxx, statuses as exceptions, addresses that travel, arrays."""
+"""Names of ucxx, statuses as exceptions, addresses that travel, arrays.
+
+Covers ``ucx.py`` and ``openucx/ucxx/listener.py``.
+"""
 
 import pickle
 

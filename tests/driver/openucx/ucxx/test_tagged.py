@@ -1,4 +1,7 @@
-"""Tagged messages: single ones, several buffers as one, probes, and receives that are taken back."""
+"""Tagged messages: single ones, several buffers as one, probes, and receives that are taken back.
+
+Covers ``openucx/ucxx/worker.py``.
+"""
 
 import amoeba.ucx as ucxx
 import numpy as np

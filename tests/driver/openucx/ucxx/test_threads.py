@@ -1,4 +1,7 @@
-"""Progress by a thread, and calls of several threads."""
+"""Progress by a thread, and calls of several threads.
+
+Covers ``openucx/ucxx/errors.py``, ``openucx/ucxx/lifetime.py`` and ``openucx/ucxx/progress.py``.
+"""
 
 import math
 import threading
