@@ -137,7 +137,7 @@ class Handshake:
         self.deadline = None if timeout is None else time.monotonic() + timeout
 
     def _hang_up(self) -> None:
-        """Close the TCP connection, so that the other side hears of the end. Idempotent."""
+        """Close the TCP connection, so that the other side is notified of the end. Idempotent."""
         if self._socket is not None and self._watcher is not None:
             self._watcher._unwatch(self)
             self._socket.close()

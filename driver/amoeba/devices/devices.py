@@ -23,7 +23,7 @@ DEVICE_KINDS = ("model", "rtl")
 _RTL_KINDS: dict[str, dict[str, str]] = {"rtl": {}, "rtl+pcie": {"host": "pcie"}}
 """Kinds of the hardware in Verilator, each with the arguments of open_rtl that make it."""
 SIMULATED_KINDS = ("model", *_RTL_KINDS)
-"""All kinds of simulated NICs. What vfio-pci offers is named by its address: ``pcie:0000:01:00.0``."""
+"""All kinds of simulated NICs. A NIC behind vfio-pci is named by its address: ``pcie:0000:01:00.0``."""
 _PCIE = "pcie:"
 
 

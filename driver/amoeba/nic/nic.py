@@ -173,7 +173,7 @@ class Nic:
     def find_lost(self) -> bool:
         """Ask the NIC whether it still has its state: see :attr:`lost`."""
         if not self.lost and self.contexts.find_lost():
-            _log.error("%s was reset, or is gone: what was under way ends with an error", self.device.name)
+            _log.error("%s was reset, or is gone: outstanding operations end with an error", self.device.name)
             for mourner in list(self.mourners):
                 mourner.nic_lost()
         return self.lost

@@ -82,7 +82,7 @@ class Operation:
 
     @property
     def begin(self) -> int:
-        """The cycle of the first thing that was seen of it."""
+        """Cycle of the operation's first event."""
         return min(event.cycle for _, event in self._all())
 
     @property

@@ -87,7 +87,7 @@ class Fids:
         self.receiving: dict[int, ReceiveOperations] = {}
         """Driver's objects that receive."""
         self.triggering: set[int] = set()
-        """Those of ``posting`` whose operations wait for counters by default."""
+        """Objects of ``posting`` whose operations wait for counters by default."""
 
     def add(self, fclass: FidClass, thing: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
         """Make a new object. Raises FI_ENOMEM."""

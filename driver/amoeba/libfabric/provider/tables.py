@@ -47,7 +47,7 @@ TABLES = tuple(
 
 
 def table_sources() -> str:
-    """The tables in C: their types, their functions, and one object of each."""
+    """Write the tables in C: their types, their functions, and one object of each."""
     return "\n".join(_source(table) for table in TABLES)
 
 

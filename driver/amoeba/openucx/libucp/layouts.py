@@ -12,7 +12,7 @@ __all__ = ["LATER_TYPES", "TYPES"]
 
 
 def _declaration(name: str, row: dict[str, Any]) -> str:
-    """A type in C: as it is written, or the structure of its fields."""
+    """Declare a type in C: as it is written, or as the structure of its fields."""
     if "fields" not in row:
         return str(row["c"]).strip()
     members = "".join(f"{_member(field, each['c'])}; " for field, each in row["fields"].items())

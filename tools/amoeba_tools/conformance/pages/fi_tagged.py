@@ -93,7 +93,7 @@ def the_message_sent_first_is_received(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAS", "Messages with the same tag are received in the order in which they were sent.")
 def messages_with_one_tag_keep_their_order(pair: Pair) -> None:
-    """Send two tags by turns from this side; each receive gets the next message with its tag."""
+    """Send two tags alternately from this side; each receive gets the next message with its tag."""
     near = pair.talker()
     receives = [pair.receive(1, tag) for tag in (7, 7, 7, 8, 8, 8)]
     for index in range(6):
