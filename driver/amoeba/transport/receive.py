@@ -25,7 +25,8 @@ class Receive:
 
     ``tagged``, ``tag``, ``ignore``: which messages it takes; bits of the tag in ``ignore`` need not be the same.
     ``source``: IPv4 address and context of the sender, :data:`ANYBODY` without one. ``buffers``: where the message
-    goes, one after the other. ``keep``: what must stay until then.
+    goes, one after the other; whoever makes the receive sets ``address`` and ``length`` of these. ``keep``: what must
+    stay until then.
     """
 
     __slots__ = (
@@ -80,8 +81,6 @@ class Receive:
         context: Any,
         silent: int,
         buffers: Sequence[memoryview] = (),
-        address: int = 0,
-        length: int = 0,
         keep: Any = None,
     ) -> None:
         if tagged:
@@ -97,9 +96,9 @@ class Receive:
         self.silent = silent
         """Success is not reported."""
         self.buffers = buffers
-        self.address = address
+        self.address = 0
         """Of the first buffer that is not empty."""
-        self.length = length
+        self.length = 0
         """Bytes of all buffers."""
         self.keep = keep
         self.grants: tuple[Grant, ...] = ()

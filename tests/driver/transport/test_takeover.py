@@ -121,7 +121,8 @@ class Run:
         tag = choice.randrange(TAGS) if tagged else 0
         source = choice.choice([ANYBODY, ANYBODY, *SENDERS])
         asked = Asked(len(self.asked), None)
-        asked.receive = Receive(tagged, tag, ignore, source, asked, 0, (buffer,), address_of(buffer), size, buffer)
+        asked.receive = Receive(tagged, tag, ignore, source, asked, 0, (buffer,), buffer)
+        asked.receive.address, asked.receive.length = address_of(buffer), size
         return asked
 
     def ask(self):

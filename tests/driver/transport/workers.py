@@ -129,7 +129,8 @@ class Worker:
     def receive(self, buffer: np.ndarray, tag: int, context: Any = None, ignore: int = 0) -> None:
         view = memoryview(buffer)
         place = Local(view, None, writable=True)
-        receive = Receive(True, tag, ignore, ANYBODY, context, False, (view,), place.address, place.length, buffer)
+        receive = Receive(True, tag, ignore, ANYBODY, context, False, (view,), buffer)
+        receive.address, receive.length = place.address, place.length
         receive.grants = grants_of([place])
         self.receives.post(receive, 0, False)
 

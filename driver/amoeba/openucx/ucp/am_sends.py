@@ -15,7 +15,7 @@ from amoeba.openucx.ucp.inbox import Letter
 from amoeba.openucx.ucp.message_headers import Header, message_header
 from amoeba.openucx.ucp.messages import Handle, over, requested, send_copy, will_copy
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request
+from amoeba.openucx.ucp.requests import Quiet, Request, number_operation
 from amoeba.openucx.ucp.status import UcsStatus, status_of_completion, ucs_error
 from amoeba.openucx.ucp.wireup import Wireup
 from amoeba.openucx.ucp.worker_base import WorkerBase
@@ -101,9 +101,9 @@ class AmSends:
         ``entry``: of the peer table, and there is room; the other end has been told who sends.
         """
         lane = endpoint.messages
-        sent = Quiet(lane, _SENDS, length)
-        sent.opcode, sent.flags, sent.peer = _SEND, _INLINE_IMMEDIATE, entry
-        sent.local = data
+        sent = number_operation(lane, _SENDS, _SEND, length, data)
+        sent.flags, sent.peer, sent.more = _INLINE_IMMEDIATE, entry, 0
+        sent.remote_address = sent.remote_key = 0
         sent.compare = message_header(_AM, endpoint.remote_number, 0, number)
         self._worker.rings.post(sent)
         lane.posted += 1

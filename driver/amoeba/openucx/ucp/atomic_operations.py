@@ -5,17 +5,16 @@ in the descriptor: they may be changed at once, and a reply may overwrite one of
 fetches.
 """
 
-from typing import TypeAlias
+from ctypes import addressof, c_char
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 
-from amoeba.core.buffers import address_of
 from amoeba.openucx.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t
-from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.memory_operations import operation_request
+from amoeba.openucx.ucp.remote_key import RemoteKey
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request, post
+from amoeba.openucx.ucp.requests import Request, number_operation
 from amoeba.transport.requests import Kind
 
 __all__ = [
@@ -24,13 +23,12 @@ __all__ = [
     "OPS",
     "POST_OPS",
     "SWAP",
-    "Place",
-    "compare_and_swap",
     "fetch",
     "update",
     "update_with_request",
 ]
 
+_in_memory = c_char.from_buffer
 _ATOMIC = int(DescriptorOpcode.ATOMIC)
 _FETCH_ATOMIC = int(DescriptorOpcode.FETCH_ATOMIC)
 _COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
@@ -70,48 +68,49 @@ _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
 """By bytes."""
 
 
-Place: TypeAlias = tuple[int, int, int]
-"""A number in a peer's memory: its address, the key, and its size of 4 or 8 bytes."""
+def update(key: RemoteKey, op: int, value: int, size: int, address: int, *, more: bool) -> None:
+    """Change a number of a peer's, of 4 or 8 bytes; nobody hears of it before a flush."""
+    lane = key.lane
+    changed = number_operation(lane, _UPDATES, _ATOMIC, size, value)
+    changed.op, changed.datatype, changed.more = op, _DATATYPES[size], more
+    changed.remote_address, changed.remote_key = address, key.key
+    lane.post(changed)
 
 
-def update(lane: Lane, op: int, value: int, place: Place, *, more: bool) -> None:
-    """Change a number; nobody hears of it before a flush."""
-    _post(lane, Quiet(lane, _UPDATES, place[2]), _ATOMIC, op, value, place, more)
-
-
-def update_with_request(lane: Lane, op: int, value: int, place: Place, read: ReadParam) -> Request:
-    """Change a number; the request is over when it has been."""
-    request = operation_request(lane, _UPDATES, place[2], read)
-    _post(lane, request, _ATOMIC, op, value, place, read.many)
+def update_with_request(key: RemoteKey, op: int, value: int, size: int, address: int, read: ReadParam) -> Request:
+    """:func:`update`; the request is over when the number has been changed."""
+    request = operation_request(key.lane, _UPDATES, size, read)
+    request.opcode, request.op, request.datatype = _ATOMIC, op, _DATATYPES[size]
+    request.flags, request.local, request.more = _INLINE, value, read.many
+    request.remote_address, request.remote_key = address, key.key
+    key.lane.post(request)
     return request
 
 
-def fetch(lane: Lane, op: int, value: int, reply: memoryview, place: Place, read: ReadParam) -> Request:
-    """Change a number, and write what it was before to ``reply``, which has as many bytes."""
-    result, size = address_of(reply), place[2]
-    request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
-    request.result = result
-    _post(lane, request, _FETCH_ATOMIC, op, value, place, read.many)
-    return request
-
-
-def compare_and_swap(
-    lane: Lane, compare: int, swap: int, reply: memoryview, place: Place, read: ReadParam
+def fetch(
+    key: RemoteKey,
+    op: int,
+    value: int,
+    size: int,
+    address: int,
+    reply: memoryview,
+    read: ReadParam,
+    compare: int | None = None,
 ) -> Request:
-    """Make a number ``swap`` if it is ``compare``, and write what it was before to ``reply``."""
-    result, size = address_of(reply), place[2]
-    request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
-    request.result, request.compare = result, compare
-    _post(lane, request, _COMPARE_ATOMIC, CSWAP, swap, place, read.many)
+    """Change a number, and write what it was before to ``reply``, which has as many bytes.
+
+    With ``compare`` it becomes ``value`` if it is that (CSWAP).
+    """
+    lane = key.lane
+    at = addressof(_in_memory(reply))
+    access = ((at, size, True),)
+    request = Request(lane.worker, lane, _FETCHES, size, reply, access, read.callback, read.user_data)
+    if read.request is not None:
+        request.use(read.request)
+    request.opcode, request.op, request.datatype = _FETCH_ATOMIC, op, _DATATYPES[size]
+    request.flags, request.local, request.more = _INLINE, value, read.many
+    request.remote_address, request.remote_key, request.result = address, key.key, at
+    if compare is not None:
+        request.opcode, request.op, request.compare = _COMPARE_ATOMIC, CSWAP, compare
+    lane.post(request)
     return request
-
-
-def _post(
-    lane: Lane, operation: Quiet | Request, opcode: int, op: int, value: int, place: Place, more: bool
-) -> None:
-    operation.opcode, operation.op, operation.flags = opcode, op, _INLINE
-    operation.remote_address, operation.remote_key, size = place
-    operation.datatype = _DATATYPES[size]
-    operation.local = value
-    operation.more = more
-    post(lane, operation)

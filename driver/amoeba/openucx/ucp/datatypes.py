@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy import ndarray
 
-from amoeba.core.buffers import Buffer, view_of
+from amoeba.core.buffers import DATATYPES, Buffer, view_of
 from amoeba.core.errors import FabricError
 from amoeba.openucx.ucp.constants import ucp_dt_type
 from amoeba.openucx.ucp.handles import ucp_datatype_t
@@ -41,6 +42,9 @@ _GENERIC = int(ucp_dt_type.UCP_DATATYPE_GENERIC)
 _ELEMENT_SIZE = unsigned(64 - _SHIFT)
 _DATATYPE = unsigned(64)
 _EMPTY = memoryview(b"")
+_PLAIN_BYTES = (bytes, bytearray)
+_number = int.from_bytes
+_view: Callable[[Any], memoryview] = memoryview
 
 BYTES: ucp_datatype_t = 1 << _SHIFT
 """The datatype of operations that name none."""
@@ -146,6 +150,35 @@ def bytes_of(buffer: Buffer | None, length: int, *, writable: bool = False, name
         except (TypeError, ValueError):  # a format that views do not cast, or no bytes
             view = np.frombuffer(view, np.uint8).data
     return view if view.nbytes == length else view[:length]
+
+
+def number_in(buffer: Buffer, size: int) -> int | None:
+    """The number in a buffer of ``size`` bytes, as most programs have it: in bytes, or in an array of one.
+
+    None: the buffer has to be looked at.
+    """
+    if buffer.__class__ in _PLAIN_BYTES:
+        return _number(buffer, "little") if len(buffer) == size else None
+    if buffer.__class__ is ndarray and buffer.size == 1 and buffer.nbytes == size and buffer.dtype in DATATYPES:
+        return _number(buffer, "little")
+    return None
+
+
+def place_of(buffer: Buffer, size: int) -> memoryview | None:
+    """A view of ``size`` bytes that can be written, as most programs have them: whole bytes, or a whole array.
+
+    None: the buffer has to be looked at.
+    """
+    if buffer.__class__ is ndarray:
+        if buffer.nbytes != size or buffer.dtype not in DATATYPES or not buffer.flags.c_contiguous:
+            return None
+    elif buffer.__class__ is memoryview:
+        if buffer.shape != (size,) or buffer.nbytes != size or not buffer.c_contiguous:
+            return None
+    elif buffer.__class__ is not bytearray or len(buffer) != size:
+        return None
+    view: memoryview = _view(buffer)
+    return None if view.readonly else view
 
 
 class Layout:

@@ -96,7 +96,8 @@ class Inbox:
     def _post(self) -> None:
         buffer = self._spare.pop() if self._spare else _Buffer(self._size)
         view = buffer.view
-        receive = Receive(False, 0, 0, ANYBODY, buffer, False, (view,), buffer.address, view.nbytes, view)
+        receive = Receive(False, 0, 0, ANYBODY, buffer, False, (view,), view)
+        receive.address, receive.length = buffer.address, view.nbytes
         receive.multi = True
         receive.grants = ((buffer.address, view.nbytes, True),)
         buffer.posted = True

@@ -13,8 +13,9 @@ from amoeba.core.errors import FabricError, ResourceError, TryAgainError
 from amoeba.nic.address import EndpointAddress
 from amoeba.openucx.ucp.status import UcsStatus, status_of
 from amoeba.openucx.ucp.worker_base import FailingEndpoint, WorkerBase
+from amoeba.transport.operation import Operation
 
-__all__ = ["Lane", "LaneKind", "Waiting"]
+__all__ = ["Lane", "LaneKind", "Posted", "Waiting"]
 
 
 class Waiting(Protocol):
@@ -22,6 +23,16 @@ class Waiting(Protocol):
 
     def abandoned(self, status: UcsStatus) -> None:
         """It will not be posted, and has ended with this."""
+
+
+class Posted(Operation):
+    """An operation that a lane posts."""
+
+    __slots__ = ()
+
+    def abandoned(self, status: UcsStatus) -> None:
+        """It will not be posted, and has ended with this."""
+        raise NotImplementedError
 
 
 class LaneKind(enum.IntEnum):
@@ -133,6 +144,21 @@ class Lane:
         ):
             return None
         return self._open.get(self.number)
+
+    def post(self, operation: Posted) -> None:
+        """Post an operation of one descriptor, now or when it is its turn."""
+        entry = self.entry_now()
+        if entry is not None:
+            operation.peer = entry
+            self.rings.post(operation)
+            self.posted += 1
+            return
+
+        def post_later() -> None:
+            operation.peer = self.entry()
+            self.rings.post(operation)
+
+        self.submit(post_later, 1, operation)
 
     def _has_room(self, in_ring: int, descriptors: int) -> bool:
         """Whether so many descriptors more can be posted.

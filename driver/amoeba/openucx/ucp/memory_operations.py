@@ -5,6 +5,7 @@ copied ends for the application when it is posted, and for a flush when it is de
 """
 
 from collections.abc import Iterator, Sequence
+from ctypes import addressof, c_char
 from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
@@ -13,13 +14,13 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import Segment, address_of
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request, post
+from amoeba.openucx.ucp.requests import Quiet, Request, number_operation
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
 from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scattered
 from amoeba.transport.requests import Grant, Kind
 from amoeba.transport.rings import INJECT_SIZE
 
-__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "put"]
+__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "put", "put_number"]
 
 MOST_COPIED = 1 << 16
 """Bytes of the longest put that UCP_OP_ATTR_FLAG_FAST_CMPL has copied."""
@@ -33,6 +34,7 @@ _INLINE = int(DescriptorFlags.INLINE)
 _WRITES = int(Kind.WRITE)
 _READS = int(Kind.READ)
 _OK = UcsStatus.UCS_OK
+_in_memory = c_char.from_buffer
 _DONE = int(ReturnCode.OK)
 _U64 = 2**64 - 1
 
@@ -114,6 +116,13 @@ def put(
     return _transfer(lane, _WRITE, views, address, key, read, quiet=quiet)
 
 
+def put_number(lane: Lane, number: int, length: int, address: int, key: int, more: bool) -> None:
+    """Write up to 8 bytes, which the descriptor has room for; nobody hears of it before a flush."""
+    posted = number_operation(lane, _WRITES, _WRITE, length, number)
+    posted.remote_address, posted.remote_key, posted.more = address, key, more
+    lane.post(posted)
+
+
 def get(
     lane: Lane, views: Sequence[memoryview], address: int, key: int, read: ReadParam, *, quiet: bool = False
 ) -> Request | None:
@@ -134,14 +143,14 @@ def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
     length = posted.length
     if length <= INLINE_SIZE:
         posted.flags, posted.local = _INLINE, int.from_bytes(view, "little")
-        post(lane, posted)
+        lane.post(posted)
         return
     if length > INJECT_SIZE:
         copy = memoryview(bytearray(view))
         posted.local = start = address_of(copy)
         posted.buffers = copy
         posted.grants = ((start, length, False),)
-        post(lane, posted)
+        lane.post(posted)
         return
     rings = lane.rings
     entry = lane.entry_now()
@@ -168,7 +177,7 @@ def _transfer(
     length = views[0].nbytes
     request: Request | Quiet
     if len(views) == 1 and length <= _MOST_BYTES:
-        start = address_of(views[0])
+        start = addressof(_in_memory(views[0])) if writable else address_of(views[0])
         grants = ((start, length, writable),)
         if quiet:
             request = Quiet(lane, kind, length, views[0], grants)
@@ -177,7 +186,7 @@ def _transfer(
         request.opcode, request.remote_address, request.remote_key = opcode, address, key
         request.local, request.result = (0, start) if writable else (start, 0)
         request.more = read.many
-        post(lane, request)
+        lane.post(request)
     else:
         whole = None
         if not quiet:

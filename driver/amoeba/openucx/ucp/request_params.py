@@ -12,7 +12,7 @@ from amoeba.openucx.ucp.kinds import one_of, unsigned
 from amoeba.openucx.ucp.status import invalid_param, wrong_type
 from amoeba.openucx.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
 
-__all__ = ["DEFAULTS", "MASKS", "PLAIN_MASKS", "ReadParam", "old_param", "read_param"]
+__all__ = ["DEFAULTS", "PLAIN_MASKS", "ReadParam", "old_param", "read_param"]
 
 _REQUEST = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REQUEST)
 _CALLBACK = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_CALLBACK)
@@ -30,7 +30,7 @@ _MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
 _FLAGS_BIT = 16
 """Where flags begin, above the fields."""
-MASKS = (int, ucp_op_attr_t)
+_MASKS = (int, ucp_op_attr_t)
 """What a mask is, as a rule."""
 _check_mask = unsigned(_MASK_BITS)
 _check_flags = unsigned(32)
@@ -46,7 +46,7 @@ PLAIN_MASKS: dict[int | None, tuple[bool, bool, bool, bool]] = {
 }
 """Masks with no flag but UCP_OP_ATTR_FLAG_MULTI_SEND and no field but datatype, reply buffer, callback and user data,
 of which, if there are any, the datatype is one: (that flag, whether the reply buffer, the callback, the user data
-count). For straight paths, which take nothing else; a datatype has to be there."""
+count)."""
 for _fields in range(1, 1 << len(_ALL_PLAIN), 2):
     _reply, _called, _data = (bool(_fields >> bit & 1) for bit in (1, 2, 3))
     _mask = sum(field for bit, field in enumerate(_ALL_PLAIN) if _fields >> bit & 1)
@@ -97,8 +97,28 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
         raise wrong_type("param", "a ucp_request_param_t or None", param)
     read = ReadParam()
     mask, counted = param.op_attr_mask, _FIELDS
+    plain = PLAIN_MASKS.get(mask) if mask is None or mask.__class__ in _MASKS else None
+    if (
+        plain is not None
+        and (kind := BYTES if param.datatype is None else param.datatype).__class__ is int
+        and not kind >> 64
+        and param.request is param.flags is param.memory_type is None
+        and param.recv_info is None
+        and ((callback := param.cb) is None or callable(callback))
+        and (param.datatype is not None or mask is None or mask == _MANY)
+    ):
+        # as most programs fill it: what each field says, and no more
+        read.many, replies, calls, knows = plain
+        read.datatype = kind
+        if replies:
+            read.reply_buffer = param.reply_buffer
+        if calls:
+            read.callback = callback
+        if knows:
+            read.user_data = param.user_data
+        return read
     if mask is not None:
-        if mask < 0 or mask >> _MASK_BITS if mask.__class__ in MASKS else True:
+        if mask < 0 or mask >> _MASK_BITS if mask.__class__ in _MASKS else True:
             mask = _check_mask("param.op_attr_mask", mask)
         mask = int(mask)
         if not mask or mask & _FIELDS:

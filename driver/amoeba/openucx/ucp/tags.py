@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags
+from amoeba_model.descriptors import DescriptorOpcode, EventFlags
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of
@@ -27,7 +27,7 @@ from amoeba.openucx.ucp.handles import ucp_tag_message_h
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.packets import Packet, Packets
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request, post
+from amoeba.openucx.ucp.requests import Quiet, Request, number_operation
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
 from amoeba.openucx.ucp.structures import ucp_tag_recv_info
 from amoeba.openucx.ucp.worker_base import WorkerBase
@@ -42,7 +42,6 @@ from amoeba.transport.transmit_rings import DRAIN_TIME
 __all__ = ["TagMessage", "TagReceive", "TagSend", "Tags"]
 
 _SEND = int(DescriptorOpcode.TAGGED_SEND)
-_INLINE = int(DescriptorFlags.INLINE)
 _SEND_RECORD = int(DescriptorOpcode.RENDEZVOUS_TAGGED_SEND)
 _LONG = int(EventFlags.LONG)
 _DONE, _TOO_LONG, _CANCELLED = int(ReturnCode.OK), int(ReturnCode.TOO_LONG), int(ReturnCode.CANCELLED)
@@ -292,9 +291,9 @@ class Tags:
 
         ``entry``: of the peer table, and there is room. ``more`` follow at once.
         """
-        sent = Quiet(lane, _SENDS, length)
-        sent.opcode, sent.flags, sent.peer = _SEND, _INLINE, entry
-        sent.remote_key, sent.local, sent.more = tag, number, more
+        sent = number_operation(lane, _SENDS, _SEND, length, number)
+        sent.peer, sent.more = entry, more
+        sent.remote_address, sent.remote_key = 0, tag
         self._worker.rings.post(sent)
         lane.posted += 1
 
@@ -368,7 +367,7 @@ class Tags:
         request.local = place = address_of(data) if length else 0
         request.buffers = data
         request.grants = ((place, length, False),) if length else ()
-        post(lane, request)
+        lane.post(request)
         return request.answer(immediate=True)
 
     def _send_long(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam) -> Request | None:

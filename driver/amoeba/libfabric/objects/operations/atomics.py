@@ -102,17 +102,20 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``addr[i] = addr[i] op buf[i]`` for every element."""
-        operation = begun(_CHANGES, _BASE, context, dest_addr, addr, key)
-        operation.op, operation.silent = op, self._selective
+        operation = self._number(buf, dest_addr, addr, key, flags) if desc is None else None
         if (
-            desc is None
-            and self._number(operation, buf, flags)
+            operation is not None
             and op.__class__ is Op
             and (datatype is None or datatype is operation.datatype)
             and self._executed[_BASE][op] >> operation.datatype & 1
+            and (rings := self._rings) is not None
         ):
-            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
+            operation.kind, operation.opcode, operation.op = _CHANGES, _BASE, op
+            operation.context = context
+            rings.post(operation)
             return
+        operation = begun(_CHANGES, _BASE, context, dest_addr, addr, key)
+        operation.op, operation.silent = op, self._selective
         self._atomic(operation, buf, None, None, datatype, desc, None, flags)
 
     def inject_atomic(
@@ -164,18 +167,21 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``result[i] = addr[i]; addr[i] = addr[i] op buf[i]``. FI_ATOMIC_READ ignores ``buf``, which may be None."""
-        operation = begun(_FETCHES, _FETCH, context, dest_addr, addr, key)
-        operation.op, operation.silent = op, self._selective
+        operation = self._number(buf, dest_addr, addr, key, flags) if desc is None else None
         if (
-            desc is None
-            and self._number(operation, buf, flags)
+            operation is not None
             and op.__class__ is Op
             and (datatype is None or datatype is operation.datatype)
             and self._executed[_FETCH][op] >> operation.datatype & 1
+            and (rings := self._rings) is not None
         ):
+            operation.kind, operation.opcode, operation.op = _FETCHES, _FETCH, op
+            operation.context = context
             _take_result(self.domain, operation, result, result_desc)
-            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
+            rings.post(operation)
             return
+        operation = begun(_FETCHES, _FETCH, context, dest_addr, addr, key)
+        operation.op, operation.silent = op, self._selective
         self._atomic(operation, buf, None, result, datatype, desc, result_desc, flags)
 
     def fetch_atomicv(

@@ -277,13 +277,12 @@ class Operations(FabricObject):
         """
         return _FENCE_ALL if self._is_beside(dest_addr, peer) else _FENCE
 
-    def _number(self, operation: Operation, buf: Buffer, flags: OpFlags) -> bool:
-        """Fill in the rest of an operation on one number, to a peer that can be sent to at once: most operations of a
-        program that counts in cycles. False: its arguments have to be checked.
+    def _number(self, buf: Buffer, dest_addr: int, addr: int, key: int, flags: OpFlags) -> Operation | None:
+        """An operation on one number, without a region, to a peer that can be sent to at once: most operations of a
+        program that counts in cycles. None: its arguments have to be checked.
 
-        ``operation`` has what the call was given, and ``buf`` no region.
+        Kind, opcode, op and context are still to be filled in.
         """
-        dest_addr = operation.dest_addr
         if (
             buf.__class__ is not ndarray
             or buf.size != 1
@@ -292,19 +291,26 @@ class Operations(FabricObject):
             or flags.__class__ is not OpFlags
             # a number of flags by + 0, which takes half the time that int() does: no other operator is C's
             or ((bits := flags + 0) | self._default_bits) & _NOT_AT_ONCE
-            or not operation.remote_address.__class__ is operation.remote_key.__class__ is dest_addr.__class__ is int
-            or (operation.remote_address | operation.remote_key) >> 64
+            or not addr.__class__ is key.__class__ is dest_addr.__class__ is int
+            or (addr | key) >> 64
             or (peer := self._near.get(dest_addr)) is None
         ):
-            return False
-        operation.flags = _INLINE
+            return None
+        operation = Operation()
         operation.datatype = datatype
+        operation.flags = _INLINE
         operation.length = length
         operation.peer = peer
+        operation.dest_addr = dest_addr
+        operation.remote_address = addr
+        operation.remote_key = key
         operation.local = _value_of(buf, "little")
+        operation.result = operation.compare = 0
         operation.more = bits & _MORE
         operation.silent = self._selective and not bits & _REPORT
-        return True
+        operation.buffers = None
+        operation.grants = ()
+        return operation
 
     def _submit(
         self,

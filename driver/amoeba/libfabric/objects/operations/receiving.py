@@ -244,10 +244,10 @@ class ReceiveOperations(FabricObject):
             msg.context,
             self._receiver.selective and not bits & _REPORT,
             tuple(buffer.view for buffer in buffers),
-            next((buffer.address for buffer in buffers if buffer.length), 0),
-            length,
             tuple(buffer.keep for buffer in buffers),
         )
+        receive.address = next((buffer.address for buffer in buffers if buffer.length), 0)
+        receive.length = length
         return receive, buffers
 
     def _recv_one(
@@ -288,10 +288,9 @@ class ReceiveOperations(FabricObject):
             context,
             receiver.selective and not bits & _REPORT,
             (view,),
-            address,
-            length,
             desc,
         )
+        receive.address, receive.length = address, length
         if bits & (_MULTI | _TRIGGER):
             self._recv_specially(receives, receive, [Local(view, desc, writable=True)], bits)
             return

@@ -48,11 +48,13 @@ class RmaOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Copy ``buf`` into the peer's memory."""
-        operation = begun(_WRITES, _WRITE, context, dest_addr, addr, key)
-        if desc is None and self._number(operation, buf, flags):
-            self._rings.post(operation)  # type: ignore[union-attr]  # there is a peer that can be sent to
+        operation = self._number(buf, dest_addr, addr, key, flags) if desc is None else None
+        if operation is not None and (rings := self._rings) is not None:
+            operation.kind, operation.opcode, operation.op = _WRITES, _WRITE, 0
+            operation.context = context
+            rings.post(operation)
             return
-        self._write(operation, buf, desc, flags, self._selective)
+        self._write(begun(_WRITES, _WRITE, context, dest_addr, addr, key), buf, desc, flags, self._selective)
 
     def writev(
         self,

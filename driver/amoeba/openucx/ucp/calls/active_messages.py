@@ -90,7 +90,7 @@ def ucp_am_send_nb(
     MiB, and with what the endpoint has failed.
     """
     given = int(_unsigned("flags", flags))
-    return _send(ep, id, _NO_HEADER, buffer, count, datatype, given, old_param(cb), old=True)
+    return _send(ep, id, _NO_HEADER, (buffer, count, datatype), given, old_param(cb), old=True)
 
 
 def ucp_am_send_nbx(
@@ -131,21 +131,20 @@ def ucp_am_send_nbx(
         messages.send_number(ep, entry, id, int.from_bytes(buffer, "little"), count)
         return None
     view = bytes_of(header, SIZE("header_length", header_length), name="header") if header_length else _NO_HEADER
-    return _send(ep, id, view, buffer, count, read.datatype, read.flags, read, old=False)
+    return _send(ep, id, view, (buffer, count, read.datatype), read.flags, read, old=False)
 
 
 def _send(
     ep: Endpoint,
     id: int,
     header: memoryview,
-    buffer: Any,
-    count: int,
-    datatype: int,
+    data: tuple[Any, int, int],
     flags: int,
     read: ReadParam,
     *,
     old: bool,
 ) -> Handle | None:
+    """``data``: buffer, count and datatype."""
     worker = checked_endpoint(ep).worker
     assert isinstance(worker, Worker)
     messages = worker.active_messages
@@ -157,7 +156,7 @@ def _send(
         raise invalid_param(f"header_length: expected at most {messages.most_header}, got {header.nbytes}")
     ep.check()
     ep.messages  # noqa: B018  the peer takes such messages
-    with source(buffer, count, datatype) as layout:
+    with source(*data) as layout:
         return messages.send(ep, id, header, layout, flags, read, old=old)
 
 

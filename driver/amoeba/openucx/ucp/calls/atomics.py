@@ -8,9 +8,7 @@ import enum
 from ctypes import c_char
 from typing import Any
 
-from numpy import ndarray
-
-from amoeba.core.buffers import DATATYPES, Buffer, view_of
+from amoeba.core.buffers import Buffer, view_of
 from amoeba.core.errors import FabricError
 from amoeba.openucx.ucp.atomic_operations import (
     CSWAP,
@@ -18,8 +16,6 @@ from amoeba.openucx.ucp.atomic_operations import (
     OPS,
     POST_OPS,
     SWAP,
-    Place,
-    compare_and_swap,
     fetch,
     update,
     update_with_request,
@@ -27,7 +23,7 @@ from amoeba.openucx.ucp.atomic_operations import (
 from amoeba.openucx.ucp.calls.arguments import U32, U64, checked_target, outside_callbacks
 from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
 from amoeba.openucx.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t, ucp_feature
-from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
+from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, number_in, place_of, ucp_dt_make_contig
 from amoeba.openucx.ucp.endpoint import Endpoint
 from amoeba.openucx.ucp.kinds import integer
 from amoeba.openucx.ucp.remote_key import RemoteKey
@@ -52,6 +48,7 @@ __all__ = [
 
 _FEATURES = {4: ucp_feature.UCP_FEATURE_AMO32, 8: ucp_feature.UCP_FEATURE_AMO64}
 _SIZES = {ucp_dt_make_contig(size): size for size in _FEATURES}
+_LARGEST = {size: (1 << 8 * size) - 1 for size in _FEATURES}
 _ADD = POST_OPS[ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_ADD]
 _OK = UcsStatus.UCS_OK
 _number = int.from_bytes
@@ -63,9 +60,14 @@ def ucp_atomic_post(
     ep: Endpoint, opcode: ucp_atomic_post_op_t, value: int, op_size: int, remote_addr: int, rkey: RemoteKey
 ) -> UcsStatus:
     """Change a number of ``op_size`` bytes, by its lowest of ``value``; always UCS_OK: a flush says when it is."""
-    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_post")
-    op = _op_of(opcode, POST_OPS, ucp_atomic_post_op_t)
-    update(key.lane, op, _truncated("value", value, place[2]), place, more=False)
+    size = op_size if op_size.__class__ is int else integer("op_size", op_size)
+    address = _address(ep, size, remote_addr, rkey, "ucp_atomic_post")
+    op = POST_OPS.get(opcode) if opcode.__class__ is ucp_atomic_post_op_t else None
+    if op is None:
+        op = _op_of(opcode, POST_OPS, ucp_atomic_post_op_t)
+    if value.__class__ is not int or value >> 64:
+        value = U64("value", value)
+    update(rkey, op, value & _LARGEST[size], size, address, more=False)
     return _OK
 
 
@@ -84,14 +86,15 @@ def ucp_atomic_fetch_nb(
     ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
     are equal. ``cb``: called with the request and the status when ``result`` is written.
     """
-    read = old_param(cb)
-    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
-    op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
-    value = _truncated("value", value, place[2])
-    reply = _bytes(result, place[2], True, "result")
-    if op == CSWAP:
-        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
-    return handed_out(fetch(key.lane, op, value, reply, place, read))
+    read = DEFAULTS if cb is None else old_param(cb)
+    size = op_size if op_size.__class__ is int else integer("op_size", op_size)
+    address = _address(ep, size, remote_addr, rkey, "ucp_atomic_fetch_nb")
+    op = FETCH_OPS.get(opcode) if opcode.__class__ is ucp_atomic_fetch_op_t else None
+    if op is None:
+        op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
+    if value.__class__ is not int or value >> 64:
+        value = U64("value", value)
+    return _fetch(rkey, op, value & _LARGEST[size], size, address, _reply(result, size, "result"), read)
 
 
 def ucp_atomic_op_nbx(
@@ -114,30 +117,38 @@ def ucp_atomic_op_nbx(
     if size is None:
         given = "none" if read.datatype == BYTES else f"{read.datatype:#x}"
         raise invalid_param(f"param.datatype: expected ucp_dt_make_contig(4) or (8), got {given}")
-    key, place = _target(ep, size, remote_addr, rkey, "ucp_atomic_op_nbx")
-    op = _op_of(opcode, OPS, ucp_atomic_op_t)
+    address = _address(ep, size, remote_addr, rkey, "ucp_atomic_op_nbx")
+    op = OPS.get(opcode) if opcode.__class__ is ucp_atomic_op_t else None
+    if op is None:
+        op = _op_of(opcode, OPS, ucp_atomic_op_t)
     if count.__class__ is not int or count != 1:
         U64("count", count)
     if count != 1:
         raise invalid_param(f"count: an atomic has 1 element, got {count}")
-    value = _number(_bytes(buffer, size, False, "buffer"), "little")
-    if read.reply_buffer is None:
-        return _update(key, op, value, place, read)
-    reply = _bytes(read.reply_buffer, size, True, "param.reply_buffer")
-    if read.forced:
-        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
-    if op == CSWAP:
-        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
-    return handed_out(fetch(key.lane, op, value, reply, place, read))
-
-
-def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) -> Request | None:
+    value = number_in(buffer, size)
+    if value is None:
+        value = _number(_bytes(buffer, size, False, "buffer"), "little")
+    if read.reply_buffer is not None:
+        reply = _reply(read.reply_buffer, size, "param.reply_buffer")
+        if read.forced:
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
+        return _fetch(rkey, op, value, size, address, reply, read)
     if op in (SWAP, CSWAP):
         raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
-    if read.immediate:
-        update(key.lane, op, value, place, more=read.many)
-        return None
-    return handed_out(update_with_request(key.lane, op, value, place, read))
+    if not read.immediate:
+        return handed_out(update_with_request(rkey, op, value, size, address, read))
+    update(rkey, op, value, size, address, more=read.many)
+    return None
+
+
+def _fetch(
+    key: RemoteKey, op: int, value: int, size: int, address: int, reply: memoryview, read: ReadParam
+) -> Request | None:
+    """Post an atomic that fetches. CSWAP compares ``value``, and ``reply`` holds what is swapped in."""
+    if op == CSWAP:
+        return handed_out(fetch(key, op, _number(reply, "little"), size, address, reply, read, value))
+    request = fetch(key, op, value, size, address, reply, read)
+    return request if request.memory is None else request.answer(immediate=False)
 
 
 def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
@@ -181,57 +192,43 @@ def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, 
 
 
 def _add(ep: Any, value: int, size: int, remote_addr: Any, rkey: Any, what: str) -> None:
-    key, place = _target(ep, size, remote_addr, rkey, what)
-    update(key.lane, _ADD, value, place, more=False)
+    update(rkey, _ADD, value, size, _address(ep, size, remote_addr, rkey, what), more=False)
 
 
 def _fetched(
     ep: Any, op: int, value: int, compare: int | None, size: int, remote_addr: Any, rkey: Any, what: str
 ) -> int:
-    key, place = _target(ep, size, remote_addr, rkey, what)
+    address = _address(ep, size, remote_addr, rkey, what)
     outside_callbacks(ep)
     reply = memoryview(bytearray(size))
-    if compare is None:
-        until_over(fetch(key.lane, op, value, reply, place, DEFAULTS))
-    else:
-        until_over(compare_and_swap(key.lane, compare, value, reply, place, DEFAULTS))
+    until_over(fetch(rkey, op, value, size, address, reply, DEFAULTS, compare))
     return _number(reply, "little")
 
 
-def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tuple[RemoteKey, Place]:
-    """The key and the number that an atomic is about."""
+def _address(ep: Any, size: int, remote_addr: Any, rkey: Any, what: str) -> int:
+    """The address of the number that an atomic is about, whose endpoint and key are right."""
     if (
         rkey.__class__ is RemoteKey
-        and op_size.__class__ is int
-        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ((size == 8 and rkey.amo64 is ep) or (size == 4 and rkey.amo32 is ep))
         and ep.failure is None
         and remote_addr.__class__ is int
         and not remote_addr >> 64
-        and not remote_addr & op_size - 1
+        and not remote_addr & size - 1
     ):
-        return rkey, (remote_addr, rkey.key, op_size)
-    size = integer("op_size", op_size)
+        return remote_addr
     feature = _FEATURES.get(size)
     if feature is None:
         raise invalid_param(f"op_size: expected 4 or 8 bytes, got {size}")
-    key, address = checked_target(ep, remote_addr, rkey, feature, f"{what} on {size} bytes")
+    _, address = checked_target(ep, remote_addr, rkey, feature, f"{what} on {size} bytes")
     if address % size:
         raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
-    return key, (address, key.key, size)
+    return address
 
 
-def _plain_reply(buffer: Any, size: int) -> memoryview | None:
-    """A view of a number's place that can be written: of an array of one, or of bytes; None: it has to be checked."""
-    if buffer.__class__ is memoryview:
-        plain = buffer.shape == (size,) and buffer.nbytes == size and buffer.c_contiguous and not buffer.readonly
-        return buffer if plain else None
-    if buffer.__class__ is ndarray:
-        if buffer.size != 1 or buffer.nbytes != size or buffer.dtype not in DATATYPES:
-            return None
-    elif buffer.__class__ is not bytearray or len(buffer) != size:
-        return None
-    view = memoryview(buffer)
-    return None if view.readonly else view
+def _reply(buffer: Buffer, size: int, name: str) -> memoryview:
+    """Where the number that was there before is written."""
+    view = place_of(buffer, size)
+    return _bytes(buffer, size, True, name) if view is None else view
 
 
 def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
@@ -252,8 +249,3 @@ def _op_of(opcode: Any, table: dict[int, int], kind: type[enum.IntEnum]) -> int:
     if op is None:
         raise invalid_param(f"opcode: expected a {kind.__name__}, got {number}")
     return op
-
-
-def _truncated(name: str, value: Any, size: int) -> int:
-    """A 64-bit number as its lowest bytes."""
-    return int(U64(name, value)) & (1 << 8 * size) - 1

@@ -4,25 +4,21 @@ A put of up to 64 bytes is copied, and over for the caller at once; every other 
 memory has been changed, or its contents are here.
 """
 
-from collections.abc import Callable
-from ctypes import c_char
 from typing import Any
-
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
 from amoeba.core.buffers import Buffer
 from amoeba.openucx.ucp.calls.arguments import U64, checked_target, outside_callbacks
 from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
 from amoeba.openucx.ucp.constants import ucp_dt_type, ucp_feature
-from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, destination, source
+from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, destination, number_in, place_of, source
 from amoeba.openucx.ucp.endpoint import Endpoint
-from amoeba.openucx.ucp.memory_operations import get, put
+from amoeba.openucx.ucp.memory_operations import get, put, put_number
 from amoeba.openucx.ucp.remote_key import RemoteKey
 from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
 from amoeba.openucx.ucp.requests import Request
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
 from amoeba.openucx.ucp.structures import ucp_request_param_t
-from amoeba.transport.requests import Kind
+from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.rings import INJECT_SIZE
 
 __all__ = [
@@ -39,23 +35,17 @@ __all__ = [
 _RMA = ucp_feature.UCP_FEATURE_RMA
 _CLASS = int(ucp_dt_type.UCP_DATATYPE_CLASS_MASK)
 _GENERIC = int(ucp_dt_type.UCP_DATATYPE_GENERIC)
-_WRITE = int(DescriptorOpcode.WRITE)
-_INLINE = int(DescriptorFlags.INLINE)
-_WRITES = int(Kind.WRITE)
 _OK = UcsStatus.UCS_OK
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
-_number = int.from_bytes
-_in_memory = c_char.from_buffer
-_view: Callable[[Any], memoryview] = memoryview
-_READ = int(DescriptorOpcode.READ)
-_READS = int(Kind.READ)
-_MOST_BYTES = 1 << 12
-"""Of a get that goes a straight path; the time of longer ones is not that of the call."""
 
 
 def ucp_put_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
     """Write ``length`` bytes; UCS_OK if ``buffer`` may be changed now, UCS_INPROGRESS if only after a flush."""
     key, address = _target(ep, remote_addr, rkey, "ucp_put_nbi")
+    number = number_in(buffer, length) if length.__class__ is int and 0 < length <= INLINE_SIZE else None
+    if number is not None:
+        put_number(key.lane, number, length, address, key.key, False)
+        return _OK
     view = bytes_of(buffer, U64("length", length))
     put(key.lane, (view,), address, key.key, DEFAULTS, quiet=True)
     return _OK if view.nbytes <= INJECT_SIZE else _IN_PROGRESS
@@ -137,6 +127,11 @@ def _target(ep: Any, remote_addr: Any, rkey: Any, what: str) -> tuple[RemoteKey,
 def _put(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: ReadParam, what: str) -> Request | None:
     key, address = _target(ep, remote_addr, rkey, what)
     if read.datatype == BYTES:
+        if count.__class__ is int and 0 < count <= INLINE_SIZE and read.immediate:
+            number = number_in(buffer, count)
+            if number is not None:
+                put_number(key.lane, number, count, address, key.key, read.many)
+                return None
         return put(key.lane, (bytes_of(buffer, U64("count", count)),), address, key.key, read)
     _check_datatype(read.datatype, what)
     return put(key.lane, source(buffer, count, read.datatype).views, address, key.key, read)
@@ -145,7 +140,9 @@ def _put(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: Re
 def _get(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: ReadParam, what: str) -> Request | None:
     key, address = _target(ep, remote_addr, rkey, what)
     if read.datatype == BYTES:
-        view = bytes_of(buffer, U64("count", count), writable=True)
+        view = place_of(buffer, count) if count.__class__ is int and count else None
+        if view is None:
+            view = bytes_of(buffer, U64("count", count), writable=True)
         return get(key.lane, (view,), address, key.key, read)
     _check_datatype(read.datatype, what)
     return get(key.lane, destination(buffer, count, read.datatype).views, address, key.key, read)
