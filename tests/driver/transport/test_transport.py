@@ -1,7 +1,7 @@
 """The engine alone: what UCX's API and others stand on, without an object, a flag or an entry of libfabric's.
 
-Covers ``transport/context.py``, ``transport/peers.py``, ``transport/protection_domain.py`` and
-``transport/requests.py``.
+Covers ``transport/context.py``, ``transport/operation.py``, ``transport/peers.py``,
+``transport/protection_domain.py`` and ``transport/requests.py``.
 """
 
 

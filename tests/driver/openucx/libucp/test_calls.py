@@ -1,6 +1,7 @@
 """UCX's calls from C, right and wrong: what they do, statuses, no crashes, nothing written beyond the arguments.
 
-Covers ``openucx/libucp/atomics.py``, ``openucx/libucp/buffers.py``, ``openucx/libucp/completions.py``,
+Covers ``openucx/libucp/atomics.py``, ``openucx/libucp/buffers.py``, ``openucx/libucp/callbacks.py``,
+``openucx/libucp/completions.py``,
 ``openucx/libucp/contexts.py``, ``openucx/libucp/endpoints.py``, ``openucx/libucp/fields.py``,
 ``openucx/libucp/library.py``, ``openucx/libucp/mapped.py``, ``openucx/libucp/messages.py``,
 ``openucx/libucp/process.py``, ``openucx/libucp/sockaddr.py``, ``openucx/libucp/transfers.py``,

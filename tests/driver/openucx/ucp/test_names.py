@@ -3,7 +3,7 @@
 The rules by which C becomes Python (docs/ucp.md), as far as names tell them, are :func:`python_arguments` and
 :func:`has_field_mask`.
 
-Covers ``openucx/ucp/members.py`` and ``openucx/ucp/calls/arguments.py``.
+Covers ``openucx/ucp/calls/arguments.py``.
 """
 
 import dataclasses
