@@ -370,7 +370,7 @@ def _keys_block() -> RegisterBlock:
             _rw("write_counter", 0x38, "The same of requests that may change memory."),
             Register("store", 0x30, Access.W, "Store the other values into the slot written here."),
         ),
-        "The key table, written one slot at a time; a key lies in one of the slots that key_slots() names.",
+        "The key table, written one slot at a time; amoeba_key_slot() names the slots of a key.",
     )
 
 

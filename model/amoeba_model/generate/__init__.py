@@ -6,6 +6,7 @@ They are checked in, so that readers and other tools need no Python; a test hold
 from collections.abc import Mapping
 
 from amoeba_model.generate.c_header import c_header
+from amoeba_model.generate.key_slots import verilog_keys
 from amoeba_model.generate.markdown import (
     completions_page,
     descriptors_page,
@@ -25,6 +26,7 @@ def generated_files() -> Mapping[str, str]:
     """The text of every generated file, by its name in ``docs/generated``."""
     return {
         "amoeba.h": c_header(),
+        "amoeba_keys.vh": verilog_keys(),
         "amoeba_uet.lua": dissector(),
         "completions.md": completions_page(),
         "descriptors.md": descriptors_page(),
