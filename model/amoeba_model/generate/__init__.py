@@ -17,6 +17,7 @@ from amoeba_model.generate.markdown import (
     ucp_page,
     wire_page,
 )
+from amoeba_model.generate.system_rdl import system_rdl
 from amoeba_model.generate.wireshark import dissector
 
 __all__ = ["generated_files"]
@@ -26,6 +27,7 @@ def generated_files() -> Mapping[str, str]:
     """The text of every generated file, by its name in ``docs/generated``."""
     return {
         "amoeba.h": c_header(),
+        "amoeba.rdl": system_rdl(),
         "amoeba_keys.vh": verilog_keys(),
         "amoeba_uet.lua": dissector(),
         "completions.md": completions_page(),
