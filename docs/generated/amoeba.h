@@ -113,7 +113,7 @@
 #define AMOEBA_CONTEXTS_RECEIVE_CONTEXT 0x090 /* RW: Context whose receives its messages meet (8 bits), with SHARES_RECEIVES. */
 #define AMOEBA_CONTEXTS_RECEIVE_CONTEXT_STRIDE 0x080
 
-/* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
+/* The key table, written one slot at a time; amoeba_key_slot() names the slots of a key. */
 #define AMOEBA_KEYS_TYPE 0x414d0004
 #define AMOEBA_KEYS_VERSION 1
 #define AMOEBA_KEYS_KEY_LOW 0x010 /* RW: Key, low half. */
@@ -164,6 +164,13 @@
 #define AMOEBA_TARGET_PDCS_EXPECTED 0x02c /* R: The packet sequence number that comes next. */
 #define AMOEBA_TARGET_PDCS_CAME_LOW 0x030 /* R: When something came of it last, in cycles since reset (48 bits). */
 #define AMOEBA_TARGET_PDCS_CAME_HIGH 0x034 /* R: The same, high half. */
+
+/* Return the slot of the key table that the NIC looks into at the given probe: 0 first, then 1 and so on, below
+   AMOEBA_KEY_PROBES and below the table's size, which the register keys of the block device holds. */
+static inline uint32_t amoeba_key_slot(uint64_t key, uint32_t probe, uint32_t table_size) {
+    const uint64_t folded = key ^ key >> 16 ^ key >> 32 ^ key >> 48;
+    return (uint32_t)(folded + probe) & 0xffff & (table_size - 1);
+}
 
 /* One request of a transmit ring, in host memory. */
 struct amoeba_tx_descriptor {

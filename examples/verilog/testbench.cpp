@@ -1,6 +1,6 @@
-// The NIC in a testbench of plain C++: read its registers, set up a context and a peer, ring a doorbell, see the NIC
-// fetch descriptor and data from host memory, and take the frame that it sends. No Python, no driver: registers and
-// descriptor are those of amoeba.h, buses those of AXI.
+// The NIC in a testbench of plain C++: read its registers, set up a context, a key and a peer, which is the NIC itself,
+// and have it execute a fetch-add. The frames that it sends are given back to it: the link is a loop. No Python, no
+// driver: registers and descriptor are those of amoeba.h, buses those of AXI.
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +16,9 @@
 constexpr unsigned BEAT = 16;  // bytes of the datapath: 128 bits
 constexpr uint64_t HOST_BASE = 0x10000000;
 constexpr unsigned HOST_SIZE = 0x10000;
+constexpr uint64_t RING = HOST_BASE, COMPLETIONS = HOST_BASE + 0x1000, OPERAND = HOST_BASE + 0x2000,
+                   RESULT = HOST_BASE + 0x3000, WORD = HOST_BASE + 0x4008;
+constexpr uint64_t KEY = 0x123456789abcdef0;
 constexpr unsigned PATIENCE = 20000;  // cycles
 
 static void check(bool right, const char* what) {
@@ -37,9 +40,10 @@ struct Bench {
     };
     std::deque<Burst> reads, writes;
     std::deque<uint8_t> written;  // IDs of bursts that are to be answered
-    unsigned dma_reads = 0;
-    std::vector<uint8_t> frame;  // the one that is arriving
-    std::deque<std::vector<uint8_t>> frames;
+    std::vector<uint8_t> frame;  // the one that the NIC is sending
+    std::deque<std::vector<uint8_t>> looped;  // those that go back to it
+    size_t taken = 0;  // bytes of the first of these that it has taken
+    unsigned frames = 0;
 
     Bench() {
         nic->rst = 1;
@@ -59,18 +63,22 @@ struct Bench {
         const bool w = nic->host___05Fwvalid && nic->host___05Fwready;
         const bool r = nic->host___05Frvalid && nic->host___05Frready;
         const bool b = nic->host___05Fbvalid && nic->host___05Fbready;
+        const bool rx = nic->rx___05Ftvalid && nic->rx___05Ftready;
         if (ar) {
             reads.push_back({nic->host___05Faraddr, nic->host___05Farlen + 1u, nic->host___05Farid});
-            dma_reads++;
             std::printf("%6lu  DMA read of %u beats at %#lx\n", cycle, reads.back().beats, reads.back().address);
         }
-        if (aw) writes.push_back({nic->host___05Fawaddr, nic->host___05Fawlen + 1u, nic->host___05Fawid});
+        if (aw) {
+            writes.push_back({nic->host___05Fawaddr, nic->host___05Fawlen + 1u, nic->host___05Fawid});
+            std::printf("%6lu  DMA write of %u beats at %#lx\n", cycle, writes.back().beats, writes.back().address);
+        }
         if (w) write_beat();
         if (nic->tx___05Ftvalid && nic->tx___05Ftready) take_beat();
         nic->clk = 1;
         nic->eval();
         if (r) next_beat();
         if (b) written.pop_front();
+        if (rx) give_beat();
         drive();
         cycle++;
     }
@@ -104,8 +112,19 @@ struct Bench {
         for (unsigned i = 0; i < BEAT; i++)
             if (nic->tx___05Ftkeep >> i & 1) frame.push_back(data[i]);
         if (!nic->tx___05Ftlast) return;
-        frames.push_back(frame);
+        std::printf("%6lu  frame of %zu bytes:", cycle, frame.size());
+        for (size_t i = 0; i < frame.size(); i++) std::printf("%s%02x", i % 16 ? " " : "\n        ", frame[i]);
+        std::printf("\n");
+        frames++;
+        looped.push_back(std::move(frame));
         frame.clear();
+    }
+
+    void give_beat() {
+        taken += BEAT;
+        if (taken < looped.front().size()) return;
+        looped.pop_front();
+        taken = 0;
     }
 
     void drive() {
@@ -119,7 +138,22 @@ struct Bench {
         }
         nic->host___05Fbvalid = !written.empty();
         if (!written.empty()) nic->host___05Fbid = written.front();
+        nic->rx___05Ftvalid = !looped.empty();
+        if (!looped.empty()) {
+            const size_t left = looped.front().size() - taken, count = left < BEAT ? left : BEAT;
+            std::memcpy(&nic->rx___05Ftdata[0], looped.front().data() + taken, count);
+            nic->rx___05Ftkeep = (1u << count) - 1;
+            nic->rx___05Ftlast = left <= BEAT;
+        }
     }
+
+    uint64_t word(uint64_t address) {
+        uint64_t value;
+        std::memcpy(&value, at(address), sizeof value);
+        return value;
+    }
+
+    void set_word(uint64_t address, uint64_t value) { std::memcpy(at(address), &value, sizeof value); }
 
     uint32_t read(uint32_t offset) {
         nic->bar___05Faraddr = offset;
@@ -167,69 +201,111 @@ struct Bench {
     }
 };
 
-int main(int argc, char** argv) {
-    Bench bench;
-    bench.context.commandArgs(argc, argv);
-
-    // What the NIC is.
+// The NIC's own address, 02:00:00:00:00:01 and 10.0.0.1, and a context with its rings.
+static void open_context(Bench& bench) {
     const uint32_t device = bench.block(AMOEBA_DEVICE_TYPE);
-    check(bench.read(device + AMOEBA_DEVICE_ABI_VERSION) == AMOEBA_ABI_VERSION, "the ABI's version");
-    check(bench.read(device + AMOEBA_DEVICE_DATA_WIDTH) == 8 * BEAT, "the datapath's width");
-    std::printf("%6lu  a NIC of %u bits, %u context(s), %u peers\n", bench.cycle, 8 * BEAT,
-                bench.read(device + AMOEBA_DEVICE_CONTEXTS), bench.read(device + AMOEBA_DEVICE_PEERS));
-
-    // Its address, a context with its rings, and the peer: 02:00:00:00:00:02, 10.0.0.2.
     bench.write(device + AMOEBA_DEVICE_MAC_LOW, 1);
     bench.write(device + AMOEBA_DEVICE_MAC_HIGH, 0x0200);
     bench.write(device + AMOEBA_DEVICE_IP, 0x0A000001);
     const uint32_t contexts = bench.block(AMOEBA_CONTEXTS_TYPE);
-    const uint64_t ring = HOST_BASE, completions = HOST_BASE + 0x1000, source = HOST_BASE + 0x2000;
-    bench.write(contexts + AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW, ring);
+    bench.write(contexts + AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW, RING);
     bench.write(contexts + AMOEBA_CONTEXTS_TRANSMIT_SIZE, 4);
-    bench.write(contexts + AMOEBA_CONTEXTS_COMPLETION_BASE_LOW, completions);
+    bench.write(contexts + AMOEBA_CONTEXTS_COMPLETION_BASE_LOW, COMPLETIONS);
     bench.write(contexts + AMOEBA_CONTEXTS_COMPLETION_SIZE, 4);
     bench.write(contexts + AMOEBA_CONTEXTS_DOMAIN, 1);
     bench.write(contexts + AMOEBA_CONTEXTS_JOB_ID, 0xABCDE);
     bench.write(contexts + AMOEBA_CONTEXTS_PID_ON_FEP, 1);
     bench.write(contexts + AMOEBA_CONTEXTS_CONTROL, AMOEBA_CONTEXT_CONTROL_ENABLE);
+}
+
+// A key by which peers read and write the eight bytes at WORD.
+static void register_word(Bench& bench) {
+    const uint32_t slots = bench.read(bench.block(AMOEBA_DEVICE_TYPE) + AMOEBA_DEVICE_KEYS);
+    const uint32_t keys = bench.block(AMOEBA_KEYS_TYPE);
+    bench.write(keys + AMOEBA_KEYS_KEY_LOW, static_cast<uint32_t>(KEY));
+    bench.write(keys + AMOEBA_KEYS_KEY_HIGH, KEY >> 32);
+    bench.write(keys + AMOEBA_KEYS_BASE_LOW, WORD);
+    bench.write(keys + AMOEBA_KEYS_LENGTH_LOW, sizeof(uint64_t));
+    bench.write(keys + AMOEBA_KEYS_DOMAIN, 1);
+    bench.write(keys + AMOEBA_KEYS_FLAGS, AMOEBA_KEY_FLAGS_VALID | AMOEBA_KEY_FLAGS_REMOTE_READ |
+                                              AMOEBA_KEY_FLAGS_REMOTE_WRITE | AMOEBA_KEY_FLAGS_VIRTUAL);
+    bench.write(keys + AMOEBA_KEYS_STORE, amoeba_key_slot(KEY, 0, slots));
+}
+
+// Peer 0 is the NIC itself.
+static void add_peer(Bench& bench) {
     const uint32_t peers = bench.block(AMOEBA_PEERS_TYPE);
-    bench.write(peers + AMOEBA_PEERS_MAC_LOW, 2);
+    bench.write(peers + AMOEBA_PEERS_MAC_LOW, 1);
     bench.write(peers + AMOEBA_PEERS_MAC_HIGH, 0x0200);
-    bench.write(peers + AMOEBA_PEERS_IP, 0x0A000002);
+    bench.write(peers + AMOEBA_PEERS_IP, 0x0A000001);
     bench.write(peers + AMOEBA_PEERS_JOB_ID, 0xABCDE);
     bench.write(peers + AMOEBA_PEERS_PID_ON_FEP, 1);
     bench.write(peers + AMOEBA_PEERS_INITIAL_PSN, 0x1000);
     bench.write(peers + AMOEBA_PEERS_ENTROPY, 0xC000);
     bench.write(peers + AMOEBA_PEERS_FLAGS, AMOEBA_PEER_FLAGS_VALID);
     bench.write(peers + AMOEBA_PEERS_STORE, 0);
+}
 
-    // An RMA write of 32 bytes: a descriptor in the ring, data in the buffer, and the doorbell.
-    const char text[] = "Hello from a plain C++ testbench";
-    const unsigned length = sizeof text - 1;
-    std::memcpy(bench.at(source), text, length);
+// A descriptor in the ring and its operand in memory; then the doorbell.
+static void post_fetch_add(Bench& bench, uint64_t operand, uint64_t context) {
+    bench.set_word(OPERAND, operand);
     amoeba_tx_descriptor descriptor = {};
-    descriptor.opcode = AMOEBA_DESCRIPTOR_OPCODE_WRITE;
+    descriptor.opcode = AMOEBA_DESCRIPTOR_OPCODE_FETCH_ATOMIC;
+    descriptor.op = AMOEBA_OP_FI_SUM;
+    descriptor.datatype = AMOEBA_DATATYPE_FI_UINT64;
     descriptor.flags = AMOEBA_DESCRIPTOR_FLAGS_COMPLETION;
-    descriptor.length = length;
-    descriptor.remote_key = 0x1234;
-    descriptor.local = source;
-    std::memcpy(bench.at(ring), &descriptor, sizeof descriptor);
+    descriptor.length = sizeof operand;
+    descriptor.remote_address = WORD;
+    descriptor.remote_key = KEY;
+    descriptor.local = OPERAND;
+    descriptor.result = RESULT;
+    descriptor.context = context;
+    std::memcpy(bench.at(RING), &descriptor, sizeof descriptor);
     std::printf("%6lu  doorbell\n", bench.cycle);
     bench.write(AMOEBA_DOORBELL_PAGE + AMOEBA_DOORBELL_TRANSMIT_TAIL, 1);
+}
 
-    for (unsigned i = 0; i < PATIENCE && bench.frames.empty(); i++) bench.tick();
-    check(!bench.frames.empty(), "no frame has come");
-    check(bench.dma_reads == 2, "expected two DMA reads: descriptor and data");
-    const std::vector<uint8_t> frame = bench.frames.front();
-    std::printf("%6lu  frame of %zu bytes:", bench.cycle, frame.size());
-    for (size_t i = 0; i < frame.size(); i++) std::printf("%s%02x", i % 16 ? " " : "\n        ", frame[i]);
-    std::printf("\n");
-    const uint8_t ethernet[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00};  // to, from, IPv4
-    check(frame.size() > sizeof ethernet + length, "the frame is too short");
-    check(!std::memcmp(frame.data(), ethernet, sizeof ethernet), "the Ethernet header");
-    check(memmem(frame.data(), frame.size(), text, length), "the data is not in the frame");
+// The first entry of the completion ring, which is valid once the NIC has turned its phase bit.
+static amoeba_completion completion(Bench& bench) {
+    amoeba_completion entry;
+    for (unsigned i = 0; i < PATIENCE; i++) {
+        std::memcpy(&entry, bench.at(COMPLETIONS), sizeof entry);
+        if (entry.flags & AMOEBA_COMPLETION_FLAGS_PHASE) return entry;
+        bench.tick();
+    }
+    check(false, "no completion has come");
+    return entry;
+}
+
+int main(int argc, char** argv) {
+    Bench bench;
+    bench.context.commandArgs(argc, argv);
+
+    const uint32_t device = bench.block(AMOEBA_DEVICE_TYPE);
+    check(bench.read(device + AMOEBA_DEVICE_ABI_VERSION) == AMOEBA_ABI_VERSION, "the ABI's version");
+    check(bench.read(device + AMOEBA_DEVICE_DATA_WIDTH) == 8 * BEAT, "the datapath's width");
+    std::printf("%6lu  a NIC of %u bits, %u context(s), %u peers\n", bench.cycle, 8 * BEAT,
+                bench.read(device + AMOEBA_DEVICE_CONTEXTS), bench.read(device + AMOEBA_DEVICE_PEERS));
+    open_context(bench);
+    register_word(bench);
+    add_peer(bench);
+
+    const uint64_t before = 0x8000000000000003, operand = 5, context = 0xC0FFEE;
+    bench.set_word(WORD, before);
+    post_fetch_add(bench, operand, context);
+    const amoeba_completion entry = completion(bench);
+    std::printf("%6lu  completion of opcode %u: status %u\n", bench.cycle, entry.opcode, entry.status);
+    check(entry.opcode == AMOEBA_DESCRIPTOR_OPCODE_FETCH_ATOMIC, "the completion's opcode");
+    check(entry.status == AMOEBA_RETURN_CODE_OK, "the completion's status");
+    check(entry.context == context, "the completion's context");
+    check(entry.length == sizeof operand, "the completion's length");
+    check(bench.frames == 2, "expected two frames: request and answer");
+    std::printf("%6lu  fetched %#lx, now %#lx\n", bench.cycle, bench.word(RESULT), bench.word(WORD));
+    check(bench.word(RESULT) == before, "the old value in the result buffer");
+    check(bench.word(WORD) == before + operand, "the new value in memory");
     const uint32_t counters = bench.block(AMOEBA_COUNTERS_TYPE) + AMOEBA_COUNTERS_VALUE;
-    check(bench.read(counters + 4 * AMOEBA_COUNTER_REQUESTS_SENT) == 1, "the counter of requests");
+    check(bench.read(counters + 4 * AMOEBA_COUNTER_REQUESTS_SENT) == 1, "the counter of requests sent");
+    check(bench.read(counters + 4 * AMOEBA_COUNTER_REQUESTS_RECEIVED) == 1, "the counter of requests executed");
     std::printf("%6lu  all as it should be\n", bench.cycle);
     return 0;
 }

@@ -120,7 +120,7 @@ class Access(StrEnum):
 class Register:
     """One 32-bit register, or an array of ``count`` registers ``stride`` bytes apart.
 
-    ``offset`` is in bytes from the start of the block. Fields are optional: without them the register is one
+    ``offset`` is in bytes from the start of the block. ``flags`` names the bits of a register that is not one
     number. Bits below ``multiple_of``, a power of two, stay zero whatever is written.
     """
 
@@ -131,7 +131,7 @@ class Register:
     reset: int = 0
     count: int = 1
     stride: int = 4
-    fields: tuple[Field, ...] = ()
+    flags: type[IntFlag] | None = None
     multiple_of: int = 1
 
     def kept(self, value: int) -> int:

@@ -221,8 +221,8 @@ def _ro(name: str, offset: int, doc: str, count: int = 1) -> Register:
     return Register(name, offset, Access.R, doc, count=count)
 
 
-def _rw(name: str, offset: int, doc: str, reset: int = 0, count: int = 1, stride: int = 4) -> Register:
-    return Register(name, offset, Access.RW, doc, reset=reset, count=count, stride=stride)
+def _rw(name: str, offset: int, doc: str, reset: int = 0, flags: type[enum.IntFlag] | None = None) -> Register:
+    return Register(name, offset, Access.RW, doc, reset=reset, flags=flags)
 
 
 def _base_low(name: str, offset: int, doc: str, count: int = 1, stride: int = 4) -> Register:
@@ -308,8 +308,8 @@ CONTEXT_STRIDE = 0x80
 
 
 def _context_block(contexts: int) -> RegisterBlock:
-    def each(name: str, offset: int, doc: str) -> Register:
-        return _rw(name, 0x40 + offset, doc, count=contexts, stride=CONTEXT_STRIDE)
+    def each(name: str, offset: int, doc: str, flags: type[enum.IntFlag] | None = None) -> Register:
+        return Register(name, 0x40 + offset, Access.RW, doc, count=contexts, stride=CONTEXT_STRIDE, flags=flags)
 
     def base_low(name: str, offset: int, doc: str) -> Register:
         return _base_low(name, 0x40 + offset, doc, count=contexts, stride=CONTEXT_STRIDE)
@@ -320,7 +320,7 @@ def _context_block(contexts: int) -> RegisterBlock:
         1,
         0x40 + contexts * CONTEXT_STRIDE,
         (
-            each("control", 0x00, "Enable and options: ContextControl."),
+            each("control", 0x00, "Enable and options: ContextControl.", ContextControl),
             base_low("transmit", 0x04, "Address of the transmit ring, low half"),
             each("transmit_base_high", 0x08, "Address of the transmit ring, high half."),
             each("transmit_size", 0x0C, "log2 of the transmit ring's entries, 0 to 15."),
@@ -365,12 +365,12 @@ def _keys_block() -> RegisterBlock:
             _rw("length_low", 0x20, "Length of the region in bytes, low half."),
             _rw("length_high", 0x24, "The same, high half."),
             _rw("domain", 0x28, "Protection domain (8 bits)."),
-            _rw("flags", 0x2C, "Rights and addressing: KeyFlags."),
+            _rw("flags", 0x2C, "Rights and addressing: KeyFlags.", flags=KeyFlags),
             _rw("read_counter", 0x34, "Event counter of requests that fetch something (8 bits); 0: none."),
             _rw("write_counter", 0x38, "The same of requests that may change memory."),
             Register("store", 0x30, Access.W, "Store the other values into the slot written here."),
         ),
-        "The key table, written one slot at a time; a key lies in one of the slots that key_slots() names.",
+        "The key table, written one slot at a time; amoeba_key_slot() names the slots of a key.",
     )
 
 
@@ -388,7 +388,7 @@ def _peers_block() -> RegisterBlock:
             _rw("resource_index", 0x24, "Context of the peer (12 bits)."),
             _rw("initial_psn", 0x28, "First packet sequence number to use."),
             _rw("entropy", 0x2C, "UDP source port (16 bits)."),
-            _rw("flags", 0x30, "PeerFlags."),
+            _rw("flags", 0x30, "PeerFlags.", flags=PeerFlags),
             _rw("context", 0x34, "Own context that uses this entry."),
             _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
             Register(

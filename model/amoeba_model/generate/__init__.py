@@ -6,6 +6,7 @@ They are checked in, so that readers and other tools need no Python; a test hold
 from collections.abc import Mapping
 
 from amoeba_model.generate.c_header import c_header
+from amoeba_model.generate.key_slots import verilog_keys
 from amoeba_model.generate.markdown import (
     completions_page,
     descriptors_page,
@@ -16,6 +17,7 @@ from amoeba_model.generate.markdown import (
     ucp_page,
     wire_page,
 )
+from amoeba_model.generate.system_rdl import system_rdl
 from amoeba_model.generate.wireshark import dissector
 
 __all__ = ["generated_files"]
@@ -25,6 +27,8 @@ def generated_files() -> Mapping[str, str]:
     """Generate the text of every file of ``docs/generated``, by its name."""
     return {
         "amoeba.h": c_header(),
+        "amoeba.rdl": system_rdl(),
+        "amoeba_keys.vh": verilog_keys(),
         "amoeba_uet.lua": dissector(),
         "completions.md": completions_page(),
         "descriptors.md": descriptors_page(),

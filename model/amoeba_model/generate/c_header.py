@@ -4,6 +4,7 @@ import enum
 from collections.abc import Iterator
 
 from amoeba_model.descriptors import COMPLETION, EVENT, EVENT_COUNTER, RENDEZVOUS, RX_DESCRIPTOR, TX_DESCRIPTOR
+from amoeba_model.generate.key_slots import c_key_slot
 from amoeba_model.generate.sources import BLOCK_HEADER, HOST_ENUMS, WIRE_ENUMS, notice, summary
 from amoeba_model.layout import Record, Register
 from amoeba_model.parameters import NicParameters
@@ -58,6 +59,8 @@ def _lines() -> Iterator[str]:
         yield _define(f"{block.name}_VERSION", block.version)
         for register in block.registers:
             yield from _register(block.name, register)
+    yield ""
+    yield from c_key_slot()
     for record in (TX_DESCRIPTOR, RX_DESCRIPTOR, RENDEZVOUS, COMPLETION, EVENT, EVENT_COUNTER, TRACE_EVENT):
         yield ""
         yield from _struct(record)
