@@ -1,8 +1,9 @@
 """How every binary layout of Amoeba is declared: once, in plain Python.
 
 A :class:`Record` is a fixed-size structure (descriptor, completion, wire header, trace event); a
-:class:`RegisterBlock` is a piece of the BAR. Adapters turn them into NumPy dtypes, C headers, Markdown pages
-and Wireshark dissectors (:mod:`amoeba_model.generate`) and into Amaranth layouts (:mod:`amoeba_hw.layout`).
+:class:`RegisterBlock` is a piece of the BAR. Adapters turn them into NumPy dtypes, C headers, SystemRDL,
+Markdown pages and Wireshark dissectors (:mod:`amoeba_model.generate`) and into Amaranth layouts
+(:mod:`amoeba_hw.layout`).
 """
 
 from collections.abc import Mapping
