@@ -15,9 +15,9 @@ help:
 	@echo "make test    all tests but the long ones: about 20 minutes on two cores"
 	@echo "make test-long  the long ones: more than an hour"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
-	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
+	@echo "make lint    ruff, mypy --strict on model and driver, plain English, generated files fresh"
 	@echo "make rtl     the NIC's Verilog with file lists, into hw/rtl/"
-	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
+	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; the driver's constants; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make pictures  the documentation's pictures, into docs/pictures/; with ARGS=--measure those of RTL measured anew"
 	@echo "make docs    the documentation's site, with the whole API: build/site/html/index.html"
@@ -57,19 +57,20 @@ vm-test: $(VENV)/dev.stamp
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/prose.py
 	$(BIN)/python -m amoeba_model.generate --check
+	$(BIN)/python scripts/api_tables --check
 	$(BIN)/python tests/testplan.py --check
 	$(BIN)/python tests/conformance_page.py --check
 	$(BIN)/python scripts/rtl_ports.py --check
 	$(BIN)/python scripts/pictures --check
-	# One run of pytest takes two files of one name only if one is in a package, as tests/system is: this prints others.
-	! find tests -path tests/system -prune -o -name 'test_*.py' -printf '%f\n' | sort | uniq -d | grep .
 
 rtl: $(VENV)/sim.stamp
 	$(BIN)/python -m amoeba_hw.generate hw/rtl
 
 generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
+	$(BIN)/python scripts/api_tables
 	$(BIN)/python tests/testplan.py
 	$(BIN)/python tests/conformance_page.py
 	$(BIN)/python scripts/rtl_ports.py

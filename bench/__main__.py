@@ -54,7 +54,7 @@ _PAGE = _ROOT / "docs" / "benchmarks.md"
 
 @dataclass
 class Outcome:
-    """What a bench found: for the JSON file, for people, and whether all limits were kept."""
+    """Results of a bench: for the JSON file, for people, and whether all limits were kept."""
 
     figures: Any
     grids: list[Grid]
@@ -99,12 +99,12 @@ def whole_nic(progress: Progress) -> Outcome:
         floor = 0.9 * nic.link_rate(operation)
         rows.append((f"64 KiB {operation}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("two whole NICs (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({**small, "transfers": transfers}, [grid], kept)
 
 
 def on_pcie(progress: Progress) -> Outcome:
-    """The same two NICs on PCI Express."""
+    """Measure the same two NICs on PCI Express."""
     progress.add_task("PCI Express", total=None)
     anywhere = "random addresses, 4 peers"
     updates = {host: nic.fetching_atomics(kind=kind)[anywhere] for host, kind in pcie.HOSTS.items()}
@@ -122,7 +122,7 @@ def on_pcie(progress: Progress) -> Outcome:
         floor = pcie.FLOOR * rate
         rows.append((name, payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("two whole NICs on PCI Express (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("two whole NICs on PCI Express (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({"updates": updates, "transfers": transfers, "both ways": both}, [grid], kept)
 
 
@@ -138,7 +138,7 @@ def on_losing_links(progress: Progress) -> Outcome:
 
 
 def frames_of_strangers(progress: Progress) -> Outcome:
-    """What frames of one peer cost another, and the NIC's own traffic."""
+    """Measure the cost of one peer's frames for another, and for the NIC's own traffic."""
     progress.add_task("bounds", total=None)
     found, own = bounds.costs(), bounds.own_traffic()
     kept = own <= bounds.OWN_LIMIT and all(cycles <= bounds.LIMITS[what] for what, cycles in found.items())
@@ -151,7 +151,7 @@ def messages(progress: Progress) -> Outcome:
     rates, posted, waiting, shuffled = message_rates(), posted_depths(), waiting_depths(), random_orders()
     pace = Grid(
         "8-byte tagged messages of one endpoint to another (exact)",
-        ("what", "cycles each", "at most"),
+        ("measurement", "cycles each", "at most"),
         [(name, cycles, limits.MESSAGE_LIMITS[name]) for name, cycles in rates.items()],
     )
     in_depth = [
@@ -169,11 +169,11 @@ def messages(progress: Progress) -> Outcome:
     kept &= all(cycles <= limits.match_limit(depth) for depth, cycles in posted.items())
     kept &= all(cycles <= limits.search_limit(depth) for depth, cycles in waiting.items())
     figures = {"rates": rates, "posted": posted, "waiting": waiting, "random": shuffled}
-    return Outcome(figures, [pace, Grid("cycles each by what is looked at (exact)", header, in_depth)], kept)
+    return Outcome(figures, [pace, Grid("cycles each by length of the list (exact)", header, in_depth)], kept)
 
 
 def ucp_messages(progress: Progress) -> Outcome:
-    """The same of UCP's active messages and streams."""
+    """Measure UCP's active messages and streams."""
     progress.add_task("UCP's messages", total=None)
     small, long = ucp_message_rates(), ucp_transfers()
     rows: list[tuple[str, float, str, str]] = []
@@ -185,12 +185,12 @@ def ucp_messages(progress: Progress) -> Outcome:
     for name, payload in long.items():
         rows.append((f"64 KiB {name}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
         kept &= payload >= floor
-    grid = Grid("UCP's active messages and streams (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("UCP's active messages and streams (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({"small": small, "long": long}, [grid], kept)
 
 
 def latency(progress: Progress) -> Outcome:
-    """One fetching atomic, nothing else going on."""
+    """Measure one fetching atomic without other traffic."""
     progress.add_task("latency", total=None)
     stages = nic.unloaded_latency()
     cycles = [cycle for *_, cycle in stages]
@@ -207,14 +207,14 @@ def latency(progress: Progress) -> Outcome:
 
 
 def simulation(progress: Progress) -> Outcome:
-    """Simulated cycles per second."""
+    """Measure simulated cycles per second."""
     progress.add_task("simulation", total=None)
     speeds = simulation_speed()
     gain = speeds[IDLE_GAIN]
     rows = [(what, "no history" if figure is None else figure) for what, figure in speeds.items()]
     return Outcome(
         speeds,
-        [Grid("simulated cycles per second of CPU time", ("what", "figure"), rows)],
+        [Grid("simulated cycles per second of CPU time", ("measurement", "figure"), rows)],
         gain is None or gain >= IDLE_LIMIT,
     )
 
@@ -228,7 +228,7 @@ def model_speed(progress: Progress) -> Outcome:
 
 
 def call_costs(progress: Progress) -> Outcome:
-    """What the driver's calls take, now and before."""
+    """Measure the driver's calls, now and before."""
     progress.add_task("calls", total=None)
     present, earlier = calls.measure()
     grid = calls.calls_grid(present, earlier)
@@ -248,14 +248,14 @@ def driver(progress: Progress) -> Outcome:
 
 
 def in_batches(progress: Progress) -> Outcome:
-    """What the driver takes for an operation of a batch."""
+    """Measure the driver's time for an operation of a batch."""
     progress.add_task("batches", total=None)
     measured = batches.measure()
     return Outcome(measured, [batches.batches_grid(measured)], not batches.misses(measured))
 
 
 def ucp_on_memory(progress: Progress) -> Outcome:
-    """What operations of UCX's API take, in cycles, and of the host beside libfabric's endpoint."""
+    """Measure operations of UCX's API: in cycles, and the host's time beside libfabric's endpoint."""
     progress.add_task("UCP", total=None)
     found, (ours, libfabrics) = ucp_memory.cycles(), ucp_host.host_times()
     rows: list[tuple[str, float, str, str]] = []
@@ -269,7 +269,7 @@ def ucp_on_memory(progress: Progress) -> Outcome:
             floor = 0.9 * nic.link_rate("write" if name.endswith("put") else "read")
             rows.append((name, figure, f"at least {floor:.1f}", "payload bytes per cycle"))
             kept &= figure >= floor
-    grid = Grid("UCX's API on two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    grid = Grid("UCX's API on two whole NICs (exact)", ("measurement", "figure", "limit", "unit"), rows)
     figures = {"cycles": found, "host": ours, "endpoint": libfabrics}
     return Outcome(figures, [grid, ucp_host.host_grid(ours, libfabrics)], kept)
 
@@ -329,7 +329,7 @@ def _origin() -> str:
 
     try:
         commit = git("rev-parse", "--short=9", "HEAD")
-        changed = git("status", "--porcelain", "--", "hw", "model", "sim", "driver")
+        changed = git("status", "--porcelain", "--", "hw", "model", "sim", "driver", "tools")
     except (OSError, subprocess.CalledProcessError):
         return today
     return f"{today}, commit {commit}{', with changes' if changed else ''}"
@@ -344,7 +344,7 @@ def _publish(outcomes: dict[str, Outcome]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: 1 if a limit was missed."""
+    """Run benches, and return the exit status: 1 if a limit was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("only", nargs="*", metavar="BENCH", help=f"{', '.join(_BENCHES)}; all by default")
     parser.add_argument("--publish", action="store_true", help="put the tables into docs/benchmarks.md")

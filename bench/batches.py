@@ -1,8 +1,9 @@
-"""What the driver takes for an operation of a batch, and for one that is posted alone.
+"""The driver's time for an operation of a batch, and for one that is posted alone.
 
-Of the driver alone: it posts to a device that swallows writes until all is posted; then the NICs do it all, and then
-it takes the completions. CPU time, the best of many: after the NICs' work the first call finds nothing of the driver
-in the caches. Every buffer lies in a region, as access for one batch alone is the device's work, not the driver's.
+Only the driver is measured. It posts all operations to a device that ignores writes; then the NICs execute them all,
+and then the driver takes the completions. Times are CPU time, the best of many. After the NICs' work the caches hold
+nothing of the driver for the first call. Every buffer lies in a region, since access for a single batch is the
+device's work, not the driver's.
 """
 
 import time
@@ -18,7 +19,7 @@ from bench.report import Grid
 __all__ = ["LIMIT", "batches_grid", "measure", "misses"]
 
 LIMIT = 150
-"""Most nanoseconds of an operation in a batch, posting and completing together."""
+"""Maximum nanoseconds of an operation in a batch, posting and completing together."""
 _BATCH = 1024
 _UNDER_WAY = 8
 """Batches, or as many operations, that are posted before the NICs begin."""
@@ -28,7 +29,7 @@ _QUIET = 20
 
 
 def _let_the_nics_work(fabric: Fabric) -> None:
-    """Until no frame has been under way for a while."""
+    """Step until no frame has been in flight for a while."""
     network, quiet, sent = fabric.network, 0, 0
     assert network is not None  # of model devices
     while quiet < _QUIET:
@@ -40,7 +41,7 @@ def _let_the_nics_work(fabric: Fabric) -> None:
 def _seconds(
     fabric: Fabric, device: Device, queue: CompletionQueue, post: Callable[[], object], calls: int
 ) -> tuple[float, float]:
-    """CPU seconds of a call of ``post``, and of taking its completion; ``calls`` of them are under way."""
+    """Measure CPU seconds of a call of ``post``, and of taking its completion; ``calls`` of them are in flight."""
     best = [float("inf")] * 2
     for _ in range(_ROUNDS):
         swallowed: dict[int, int] = {}
@@ -148,7 +149,7 @@ def batches_grid(measured: dict[str, Any]) -> Grid:
 
 
 def misses(measured: dict[str, Any]) -> list[str]:
-    """What takes more than :data:`LIMIT`, in words."""
+    """List the calls that take more than :data:`LIMIT`, in words."""
     return [
         f"{name} takes {both:.0f} ns instead of {LIMIT}"
         for name, call in measured["calls"].items()

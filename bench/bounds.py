@@ -1,8 +1,8 @@
-"""What frames of one peer cost another, and the NIC's own traffic: cycles of a whole RTL NIC, exact.
+"""Cost of one peer's frames for another, and for the NIC's own traffic: cycles of a whole RTL NIC, exact.
 
 A stranger's frames reach the NIC as fast as its link brings them, and right behind them one request of somebody else.
-How much later that is answered for each further frame of the stranger is what a frame costs: what the link takes for
-it is part of that.
+The cost of a frame is the delay of that request's answer for each further frame of the stranger, the time of the link
+included.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ LIMITS = {
     "atomics on lines that meet in one set": 8,
     "frames that are refused with a NACK": 8,
 }
-"""Most cycles that each may cost somebody else; the link takes 4 for the shortest of these frames."""
+"""Maximum cycles that each may cost another peer; the link takes 4 for the shortest of these frames."""
 BEFORE: dict[str, float] = {
     "tagged atomics that match none of 64 receives": 71,
     "4 KiB READs that are received again": 349,
     "atomics on lines that meet in one set": 31,
 }
-"""What was measured at 2dc3963."""
+"""Figures measured at 2dc3963."""
 _COUNTED = dict(
     zip(
         LIMITS,
@@ -50,13 +50,13 @@ _COUNTED = dict(
         strict=True,
     )
 )  # fmt: skip
-"""What counts each of them: that shows that they are what they are called."""
+"""Counter of each flood, which shows that its frames are what they are called."""
 OWN = "own fetching atomic while 300 tagged atomics come"
 OWN_LIMIT, OWN_BEFORE = 1.5, 20
 """Times as long as alone."""
 
 FRAMES = 64
-"""Of the stranger: first a quarter of them come, then three."""
+"""Frames of the stranger: first a quarter of this number, then three quarters."""
 _FLOOD = 300
 _TAG, _OTHER_TAG = 9, 3
 _STRIDE = 1 << 14
@@ -68,7 +68,7 @@ _SUM = {
     "atomic_datatype": AtomicDatatype.UINT64,
 }  # fmt: skip
 _STEPS = 400
-"""Of the network, a link latency each: more than anything here takes."""
+"""Steps of the network, a link latency each: more than any flood needs."""
 
 Message = tuple[FrameHeader, bytes]
 
@@ -93,7 +93,7 @@ class Target:
         return cast(SimulatedDevice, self.fabric.devices[0])
 
     def packet(self, ip: int, opcode: int, payload: bytes = b"", *, place: int = 0, **fields: int) -> Message:
-        """The next packet of the one PDC of that sender."""
+        """Make the next packet of the one PDC of that sender."""
         number = self.sent.get(ip, 0)
         self.sent[ip] = number + 1
         psn = (ip << 16) + number
@@ -125,7 +125,7 @@ class Target:
         raise RuntimeError(f"no answer to {ip}, {psn}")
 
     def idle(self) -> None:
-        """Let everything that is under way end."""
+        """Wait until everything in flight has ended."""
         network = self.fabric.network
         assert network is not None
         for _ in range(_STEPS // 4):
@@ -135,7 +135,7 @@ class Target:
 
 @contextlib.contextmanager
 def _target(kind: str) -> Iterator[Target]:
-    """The first of two NICs."""
+    """Open two NICs, and yield the first as a target."""
     with cluster(kind) as fabric:
         domain = fabric.domain(0)
         assert fabric.network is not None
@@ -155,13 +155,13 @@ def _target(kind: str) -> Iterator[Target]:
 
 
 def _tagged_atomics(target: Target, ip: int, count: int = FRAMES) -> list[Message]:
-    """Nobody receives them."""
+    """Build tagged atomics without receives."""
     tagged = {**_SUM, "memory_key": _OTHER_TAG}
     return [target.packet(ip, RequestOpcode.TSEND_ATOMIC, _ONE, **tagged) for _ in range(count)]
 
 
 def _floods() -> dict[str, Callable[[Target, int], list[Message]]]:
-    """By name: the stranger's frames. What has to go before them is sent, and done, when they are asked for."""
+    """Return the stranger's frames by name. Asking for them first sends, and completes, the frames they depend on."""
 
     def without_a_slot(target: Target, ip: int) -> list[Message]:
         slots = target.fabric.nics[0].parameters.unexpected
@@ -236,5 +236,5 @@ def bounds_grid(found: dict[str, float], own: float) -> Grid:
         for what, cycles in found.items()
     ]
     rows.append((OWN, OWN_BEFORE, own, f"at most {OWN_LIMIT}", "times as long as alone"))
-    title = "what a stranger's frames cost another peer, and the NIC itself (exact)"
-    return Grid(title, ("what", "at 2dc3963", "now", "limit", "unit"), rows)
+    title = "cost of a stranger's frames for another peer, and for the NIC itself (exact)"
+    return Grid(title, ("measurement", "at 2dc3963", "now", "limit", "unit"), rows)

@@ -1,6 +1,6 @@
-"""What the driver's calls take, beside those of an earlier state of the project in the same run.
+"""Time of the driver's calls, beside those of an earlier state of the project in the same run.
 
-CPU time. Each state runs in a process of its own, in turn, several times; what counts is the best.
+CPU time. Each state runs in a process of its own, in turn, several times; the best counts.
 """
 
 import json
@@ -43,12 +43,12 @@ def measure(
 
 
 def misses(present: Costs, earlier: Costs | None) -> list[str]:
-    """What takes more than it is to take."""
+    """List the calls that take more than their limits."""
     return [] if earlier is None else [name for name in LIMITS if present[name] > LIMITS[name] * earlier[name]]
 
 
 def calls_grid(present: Costs, earlier: Costs | None, commit: str = history.BASELINE) -> Grid:
-    """Both states side by side."""
+    """Return a table of both states side by side."""
     rows = [
         (
             name,
@@ -60,4 +60,4 @@ def calls_grid(present: Costs, earlier: Costs | None, commit: str = history.BASE
         for name, limit in LIMITS.items()
     ]
     header = ("call", "us", f"us at {commit}", "ratio", "limit of that")
-    return Grid("what a call of the driver takes, two model NICs, 8 bytes", header, rows)
+    return Grid("CPU time of a call of the driver, two model NICs, 8 bytes", header, rows)

@@ -1,7 +1,7 @@
-"""What the driver's calls take, on whatever state of the project this runs with: CPU microseconds, as JSON.
+"""Time of the driver's calls, on the state of the project that this runs with: CPU microseconds, as JSON.
 
 Two model NICs, 8 bytes, windows of 64 operations. Posting: a call that does not ring the doorbell (FI_MORE), so that
-no device has part in it. Reading: the call that reads a window whose completions have all come, by entry.
+the device does no work. Reading: the call that reads a window whose completions have all come, per entry.
 """
 
 import functools
@@ -21,7 +21,7 @@ _ROUNDS = 400
 
 
 class _Best:
-    """The least time of each thing that is timed."""
+    """The least time of each timed call."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """Driver operations per second on the model device, and of the driver alone.
 
-All time is CPU time of this process, in which everything happens, so that it matters little how busy the machine is;
-it depends on the machine all the same: compare the ratios of one run.
+Times are CPU time of this process, which does all the work, so that the load of the machine matters little. Times
+depend on the machine: compare the ratios of one run.
 """
 
 import time
@@ -67,7 +67,7 @@ def _seconds_alone(
 
 
 def measure(operations: int = 4096) -> dict[str, Any]:
-    """Rates of the calls between two model NICs, 64 operations under way.
+    """Measure the rates of the calls between two model NICs, 64 operations in flight.
 
     For each call ``per_second`` (device and network included), ``call_ns`` (CPU time of one call: checks,
     descriptor, no doorbell), ``alone_ns`` (with the doorbell, to a device that does nothing) and ``driver_share``

@@ -33,11 +33,11 @@ class CellCycles:
     chain: float
     """Single elements, all on one address."""
     latency: int
-    """Of the pipeline, from operands to result; 0 for an operation that needs none."""
+    """Latency of the pipeline, from operands to result; 0 for an operation without pipeline."""
 
     @property
     def misses(self) -> list[str]:
-        """Which limits this cell is above, in words."""
+        """List the limits that this cell exceeds, in words."""
         return limit_of(self.cell, max(self.latency, 1)).misses(self.independent, self.chain)
 
 
@@ -48,7 +48,7 @@ def _latency(cell: Cell, parameters: NicParameters) -> int:
 
 
 def _requests(cell: Cell, base: int, step: int, size: int) -> list[MemoryRequest]:
-    """Requests of ``size`` bytes, ``step`` bytes apart."""
+    """Make requests of ``size`` bytes, ``step`` bytes apart."""
     r = random.Random(str(cell))
     compare = r.randbytes(size) if cell.form is Form.COMPARE else b""
     operand = b"" if cell.op is Op.FI_ATOMIC_READ else r.randbytes(size)

@@ -1,6 +1,6 @@
 """An earlier state of the project beside the present one: checked out into ``build/``, run in its own process.
 
-What a bench times in both is a small program that uses nothing but what both have; it prints its figures.
+A bench times a small program in both, which uses only functions that both have, and prints its figures.
 """
 
 import io
@@ -22,9 +22,9 @@ _PACKAGES = ("model", "hw", "sim", "driver", "tools")
 
 
 def checkout(commit: str = BASELINE) -> Path | None:
-    """Root of the tree as it was at ``commit``, under ``build/history``; None where there is no such history.
+    """Return the root of the tree at ``commit``, under ``build/history``; None without that history.
 
-    It is unpacked once. A release or a shallow clone has no history, and a machine may have no git.
+    The tree is unpacked once. A release or a shallow clone has no history, and a machine may have no git.
     """
     git = ["git", "-C", str(PRESENT)]
     try:
@@ -51,12 +51,12 @@ def checkout(commit: str = BASELINE) -> Path | None:
 
 
 def run(root: Path, program: Path | str, *arguments: str) -> str:
-    """What a Python program prints that runs in a process of its own with the packages of the tree at ``root``.
+    """Run a Python program in a process of its own with the packages of the tree at ``root``; return its output.
 
-    ``program`` is a script's path or a module's name; ``arguments`` are its own. A script does not import from the
-    folder that it is in.
+    ``program`` is a script's path or a module's name; ``arguments`` are the program's. A script does not import from
+    its own folder.
 
-    Raises subprocess.CalledProcessError if it fails; what it wrote to standard error goes where this process' does.
+    Raises subprocess.CalledProcessError if the program fails; its standard error goes to that of this process.
     """
     paths = os.pathsep.join(str(root / name) for name in (*_PACKAGES, ""))
     what = [str(program)] if isinstance(program, Path) else ["-m", program]

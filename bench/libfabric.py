@@ -1,6 +1,6 @@
-"""What libfabric's own calls cost on this host: ``libfabric.c``, between two processes, through software providers.
+"""Cost of libfabric's own calls on this host: ``libfabric.c``, between two processes, through software providers.
 
-Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them nothing is measured.
+Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them the bench is skipped.
 """
 
 import functools
@@ -30,10 +30,10 @@ def _compiler() -> str | None:
 
 @functools.cache
 def why_not() -> str | None:
-    """Why nothing can be measured here; None if it can."""
+    """Return the reason why the bench cannot run here; None if it can."""
     compiler = _compiler()
     if compiler is None:
-        return f"no C compiler: none of {', '.join(_COMPILERS)}"
+        return f"no C compiler: expected one of {', '.join(_COMPILERS)}"
     found = subprocess.run(
         [compiler, "-E", "-x", "c", "-"], input="#include <rdma/fabric.h>\n", capture_output=True, text=True
     )
@@ -41,7 +41,7 @@ def why_not() -> str | None:
 
 
 def compiled() -> Path:
-    """The program, compiled if it is older than its source. Raises CalledProcessError with what the compiler said."""
+    """Compile the program if it is older than its source. Raises CalledProcessError with the compiler's output."""
     if not _PROGRAM.is_file() or _PROGRAM.stat().st_mtime < _SOURCE.stat().st_mtime:
         compiler = _compiler()
         assert compiler is not None  # why_not() has said so
@@ -52,7 +52,7 @@ def compiled() -> Path:
 
 
 def parse(printed: str) -> dict[str, Call]:
-    """What the program has printed, by call. Raises ValueError for anything else."""
+    """Parse the program's output, by call. Raises ValueError for anything else."""
     found = json.loads(printed)
     if not isinstance(found, dict) or not found:
         raise ValueError(f"expected an object with a call or more, got {printed!r}")
@@ -68,11 +68,11 @@ def parse(printed: str) -> dict[str, Call]:
 def libfabric_rates(
     provider: str, operations: int, window: int, environment: Mapping[str, str] = {}
 ) -> dict[str, Call]:
-    """By call: 8 bytes each, ``window`` under way between two processes, which spin while they wait.
+    """Measure each call: 8 bytes each, ``window`` in flight between two processes, which spin while they wait.
 
-    ``environment``: what the provider needs besides.
+    The processes spin while they wait. ``environment``: extra variables for the provider.
 
-    Raises CalledProcessError, with what the program said, if the compiler fails or the provider does not work here,
+    Raises CalledProcessError, with the program's output, if the compiler fails or the provider does not work here,
     and TimeoutExpired.
     """
     command = [str(compiled()), provider, str(operations), str(window)]

@@ -1,4 +1,4 @@
-"""What the atomic unit and the matching of messages may take, in cycles."""
+"""Limits of the atomic unit and of the matching of messages, in cycles."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ MESSAGE_LIMITS = {
     "unexpected": 8,
     "receives that take waiting messages": 12,
 }
-"""Most cycles per message, or receive, that meets the first of its list: what was measured (7, 7, 6, 10), and one or
+"""Maximum cycles per message, or receive, that meets the first of its list: the measurement (7, 7, 6, 10), and one or
 two more."""
 
 
@@ -31,12 +31,12 @@ LATENCY_BEFORE = (0, 259, 267, 274, 533, 542, 555, 811, 815, 828, 1085, 1093, 10
 """By stage, cycles from the doorbell of an unloaded fetching atomic while queues took two cycles, as at fc63f43f1."""
 
 UCP_MESSAGE_LIMIT = 8
-"""Most cycles per active message, or chunk of a stream, of 8 bytes."""
+"""Maximum cycles per active message, or chunk of a stream, of 8 bytes."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Most cycles per beat; None where nothing was asked for."""
+    """Maximum cycles per beat; None without a limit."""
 
     independent: float | None
     """Beats on lines of their own."""
@@ -44,7 +44,7 @@ class Limit:
     """One element again and again, each operation waiting for the one before."""
 
     def misses(self, independent: float, chain: float) -> list[str]:
-        """What of the two measured figures is above the limit, in words."""
+        """List which of the two measured figures exceed the limit, in words."""
         pairs = {"independent": (independent, self.independent), "chain": (chain, self.chain)}
         return [
             f"{name} {measured:g} instead of {limit:g}"
@@ -54,12 +54,12 @@ class Limit:
 
 
 def limit_of(cell: Cell, latency: int) -> Limit:
-    """The limit of a cell, of a NIC with ``single_cycle_products``.
+    """Return the limit of a cell, of a NIC with ``single_cycle_products``.
 
     Integer, bitwise, logical, swap and MIN/MAX operations: a beat per cycle, on one address or many. SUM, DIFF and
-    PROD of binary16 to binary64 and bfloat16: a beat per cycle when independent, the pipeline's ``latency`` in a
-    chain, and in sums of 32 and 64 bits at most 6. Complex products and everything on 80 bits: four cycles per
-    beat, and the latency in a chain. Nothing is asked of complex sums and 8-bit floating point.
+    PROD of binary16 to binary64 and bfloat16: a beat per cycle when independent. In a chain their limit is the
+    pipeline's ``latency``, and in sums of 32 and 64 bits at most 6. Complex products and all operations on 80 bits:
+    four cycles per beat, and the latency in a chain. Complex sums and 8-bit floating point have no limit.
     """
     op, datatype = cell.op, cell.datatype
     if datatype in _X87:
@@ -76,10 +76,10 @@ def limit_of(cell: Cell, latency: int) -> Limit:
 
 
 def match_limit(depth: int) -> int:
-    """Most cycles per message that looks at so many posted receives: one for each row of 16, and 8."""
+    """Maximum cycles per message that visits so many posted receives: one for each row of 16, and 8."""
     return 8 + -(-depth // _ROW)
 
 
 def search_limit(depth: int) -> int:
-    """Most cycles per receive descriptor that looks at so many waiting messages: one for each row of 16, and 10."""
+    """Maximum cycles per receive descriptor that visits so many waiting messages: one for each row of 16, and 10."""
     return 10 + -(-depth // _ROW)

@@ -1,4 +1,4 @@
-"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model and the RTL, exact."""
+"""Rate of 64 KiB transfers that is left on links that lose frames: cycles of the model and the RTL, exact."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -53,7 +53,7 @@ def curve(
     progress: Callable[[], None] = lambda: None,
     kind: str = "model",
 ) -> dict[str, dict[float, float]]:
-    """By operation and loss: payload bytes per cycle, over all seeds; 0 where a PDC was given up."""
+    """Return payload bytes per cycle over all seeds, by operation and loss; 0 if a PDC failed."""
     found: dict[str, dict[float, float]] = {}
     for operation in ("write", "read"):
         found[operation] = {}

@@ -15,7 +15,7 @@ ENGINE = NicParameters(
     lines=256,
     datatypes=(Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64),
 )
-"""What is computed does not matter here."""
+"""Parameters of the measured engine: few datatypes, since the operation does not matter here."""
 
 _SIZE = 1 << 17
 _PACKET = 4096

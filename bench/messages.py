@@ -1,10 +1,10 @@
 """Cycles per message of two whole RTL NICs, from their own trace ports. Exact: equal RTL gives equal figures.
 
-Messages are 8 bytes with a tag, sent by one endpoint to one other. The receiver's pace is measured where a message is
-done: at the event of a message that met a receive, at the sender's completion of one that has to wait, as that has no
-event. The NIC keeps 64 posted receives and 64 waiting messages for each endpoint, so what uses them up is measured in
-bursts, and what goes on for long is sent into one buffer that takes message after message. The driver takes nothing
-over meanwhile: the lists are the NIC's.
+Messages are 8 bytes with a tag, sent from one endpoint to another. The bench measures the receiver's pace at the end
+of each message: at the event of a message that meets a receive, and at the sender's completion of a waiting message,
+which has no event. The NIC keeps 64 posted receives and 64 waiting messages per endpoint. Bursts measure what uses
+these up; long runs send into one buffer that takes message after message. Matching stays in hardware: the lists are
+the NIC's.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class _Pair:
     receiver: amoeba.Endpoint
     received: amoeba.CompletionQueue
     words: Words
-    """Of the receiver."""
+    """Memory of the receiver."""
     region: amoeba.MemoryRegion
     peer: int
 
@@ -82,7 +82,7 @@ class _Pair:
             device.trace_events()
 
     def cycles(self, nic: int, stage: Stage, count: int) -> list[int]:
-        """When what has happened since :meth:`trace` did: ``count`` times, in order."""
+        """Return the ``count`` cycles of a stage since :meth:`trace`, in order."""
         cycles = [event.cycle for event in self._devices[nic].trace_events() if event.stage is stage]
         assert len(cycles) == count, f"{stage.name} {len(cycles)} times, expected {count}"
         return cycles
@@ -95,7 +95,7 @@ class _Pair:
         assert sends == receives == 0, f"{-sends} sends and {-receives} receives too many"
 
     def idle(self, cycles: int = 4 * HOST_LATENCY) -> None:
-        """Let everything that is under way end."""
+        """Wait until everything in flight has ended."""
         device = self._devices[0]
         end = device.cycles + cycles
         while device.cycles < end:
@@ -200,9 +200,9 @@ def waiting_depths(depths: Sequence[int] = DEPTHS, kind: str = "rtl") -> dict[in
 
 
 def random_orders(depths: Sequence[int] = DEPTHS[1:], kind: str = "rtl") -> dict[int, tuple[float, float]]:
-    """Cycles per message that takes its receive, and per receive that takes its message: so many, in random order.
+    """Measure cycles per message that takes its receive, and per receive that takes its message, in random order.
 
-    What has met leaves the list, so that a quarter of its first length is looked at on average.
+    Matched entries leave the list, so that a quarter of its first length is looked at on average.
     """
     rates = {}
     for depth in depths:

@@ -19,7 +19,7 @@ LIMITS = {f"{kind}, 8 bytes": 1.5 for kind in _KINDS} | {f"read, {_LONG} bytes":
 """How many times as fast as before the devices and the network are to be at least."""
 
 Rates = dict[str, dict[str, float]]
-"""Of each operation ``whole`` and ``model``, as :mod:`bench.model_program` says."""
+"""Rates of each operation, ``whole`` and ``model``, as in :mod:`bench.model_program`."""
 
 
 def measure(
@@ -48,7 +48,7 @@ def misses(present: Rates, earlier: Rates | None) -> list[str]:
 
 
 def speed_grid(present: Rates, earlier: Rates | None, commit: str = history.BASELINE) -> Grid:
-    """Both states side by side."""
+    """Return a table of both states side by side."""
 
     def ratio(name: str, part: str) -> float | str:
         return "no history" if earlier is None else present[name][part] / earlier[name][part]

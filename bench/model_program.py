@@ -1,8 +1,8 @@
-"""What two model NICs do in a second of CPU time: a program of its own, which runs with any state of the packages.
+"""Operations of two model NICs per second of CPU time: a program of its own, for any state of the packages.
 
 Prints JSON: by operation, ``whole`` (operations per CPU second, driver and network included) and ``model``
-(operations per CPU second in the devices and the network, where the driver's calls do not count). Operations and the
-seconds of CPU time that each is given are the arguments: ``python model_program.py SECONDS [OPERATION...]``.
+(operations per CPU second in devices and network, without the driver's calls). The arguments are the CPU seconds per
+operation, and the operations: ``python model_program.py SECONDS [OPERATION...]``.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""What one-sided and two-sided MPI costs on this host: mpi4py with MPICH, between two processes.
+"""Cost of one-sided and two-sided MPI on this host: mpi4py with MPICH, between two processes.
 
-Needs the extra ``bench``: ``pip install 'amoeba-nic[bench]'``. Run as a program by mpiexec, it is one of the two.
+Needs the extra ``bench``: ``pip install 'amoeba-nic[bench]'``. The module is also the program of both processes, run
+by mpiexec.
 """
 
 import importlib.util
@@ -26,7 +27,7 @@ TRANSPORTS = {
         "FI_PROVIDER": "tcp",
     },
 }
-"""How the processes talk, and what makes MPICH do that. On one host it uses no network unless it is told to."""
+"""Transports between the processes, with MPICH's settings. On one host MPICH uses a network only if configured to."""
 _TIMEOUT = 60.0
 
 
@@ -36,15 +37,16 @@ def _mpiexec() -> str | None:
 
 
 def available() -> bool:
-    """Whether mpi4py and an mpiexec are installed."""
+    """Return whether mpi4py and an mpiexec are installed."""
     return importlib.util.find_spec("mpi4py") is not None and _mpiexec() is not None
 
 
 def mpi_rates(transport: str, operations: int, window: int) -> dict[str, float]:
-    """Operations per second of CPU time of both processes, by MPI call; 8 bytes each, ``window`` under way.
+    """Measure operations per second of CPU time of both processes, by MPI call; 8 bytes each, ``window`` in flight.
 
-    Both spin while they wait, which counts: it is what MPI takes from other work. Raises CalledProcessError, with
-    what MPI printed, if the transport does not work here, TimeoutExpired after a minute.
+    Returns the rates by MPI call. Both processes spin while they wait, which counts: MPI takes that time from other
+    work. Raises CalledProcessError, with MPI's output, if the transport fails here, and TimeoutExpired after a
+    minute.
     """
     mpiexec = _mpiexec()
     assert mpiexec is not None  # available() has said so

@@ -45,7 +45,7 @@ HOST_LATENCY = 250
 LINK_LATENCY = 250
 """Cycles one way: a round trip of 500."""
 RING = 1024
-"""Operations that the endpoint keeps posted; as packets under way, at most ``window`` for each peer."""
+"""Operations that the endpoint keeps posted; as packets in flight, at most ``window`` for each peer."""
 WORD = 8
 _REQUEST_SIZE = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 _DATA_ANSWER_SIZE = ENCAPSULATION_SIZE + PDS_ACK.size + SES_RESPONSE_DATA.size + CRC_SIZE
@@ -69,7 +69,7 @@ class Pair:
 
 
 def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
-    """Two NICs of a kind of device."""
+    """Open two NICs of a kind of device."""
     return amoeba.open_cluster(
         [kind, kind], latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": HOST_LATENCY}
     )
@@ -77,7 +77,7 @@ def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
 
 @contextlib.contextmanager
 def open_pair(kind: str, words: int, peers: int = 1, impairments: Impairments = PERFECT) -> Iterator[Pair]:
-    """One of them, with ``words`` of 64 bits at either end; endpoints are closed with it."""
+    """Open a pair, with ``words`` of 64 bits at either end; its endpoints close with the pair."""
     with cluster(kind, impairments) as fabric:
         source, target = fabric.domain(0), fabric.domain(1)
         memory, results = (np.frombuffer(allocate(8 * words), np.uint64)[:words] for _ in range(2))

@@ -1,7 +1,7 @@
-"""What operations of 8 bytes take through libfabric and UCX: through ours and through others', in one run.
+"""Time of operations of 8 bytes through libfabric and UCX: through Amoeba's and through others', in one run.
 
-Processor time of both processes for an operation, 32 under way, and the time that one takes by the clock, alone under
-way. libfabric's by ``libfabric.c``; UCX's by its own ``ucx_perftest``, which has one way of doing each.
+Processor time of both processes for an operation, 32 in flight, and the time that one takes by the clock, alone in
+flight. libfabric's by ``libfabric.c``; UCX's by its own ``ucx_perftest``, which has one way of doing each.
 """
 
 import shutil
@@ -52,12 +52,12 @@ def fabric_figures() -> Figures:
 
 
 def fabric_grid(found: Figures) -> Grid:
-    """With how often as much processor time ours takes as each of the others."""
+    """Return a table with the ratios of Amoeba's processor time to that of each other library."""
     return _grid("8 bytes through libfabric, two processes", "CPU us of both", found)
 
 
 def ucx_figures() -> Figures:
-    """Through UCX's library and ours; none where ``ucx_perftest`` is missing, or fails."""
+    """Measure UCX's library and Amoeba's; empty if ``ucx_perftest`` is missing or fails."""
     if shutil.which("ucx_perftest") is None:
         return {}
     ways: dict[str, Mapping[str, str] | None] = {"amoeba": _libucp(), "UCX over tcp": {"UCX_TLS": "tcp,self"}}
@@ -84,7 +84,7 @@ def _grid(title: str, processor: str, found: Figures) -> Grid:
 
 
 def _libucp() -> Mapping[str, str] | None:
-    """With which UCX's programs find ours; None if it cannot be built."""
+    """Return the variables by which UCX's programs find Amoeba's library; None if the build fails."""
     try:
         from amoeba.embed import build
         from amoeba.openucx.libucp.library import LIBRARY
@@ -110,7 +110,7 @@ def _run(test: str, count: int, environment: Mapping[str, str]) -> tuple[float, 
 
 
 def parse_perftest(printed: str) -> float | None:
-    """The average latency in microseconds of the last line of figures; None if there is none."""
+    """Parse the average latency in microseconds of the last line of figures; None without such a line."""
     for line in reversed(printed.splitlines()):
         words = line.split()
         if len(words) >= 4 and words[0].isdecimal():

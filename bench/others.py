@@ -11,7 +11,7 @@ from bench.report import Grid
 __all__ = ["UDP", "measure", "rates_grid", "ratios_grid"]
 
 UDP = ("8 bytes there and back over UDP", "")
-"""What everything is compared with."""
+"""Call that all others are compared with."""
 _SAME = {
     "fi_fetch_atomic": "fetch_atomic",
     "fi_write, 8 bytes": "write, 8 bytes",
@@ -24,7 +24,7 @@ Measured = dict[tuple[str, str], Call]
 
 
 def measure(operations: int, window: int) -> tuple[Measured, list[tuple[str, str]]]:
-    """What the calls of others cost, ``window`` operations under way; and of which that is not known, and why."""
+    """Measure the calls of others, ``window`` operations in flight; return also which failed, and why."""
     found = {UDP: Call.alone(request_response_rate(10 * operations, window))}
     missing: list[tuple[str, str]] = []
 
@@ -55,7 +55,7 @@ def measure(operations: int, window: int) -> tuple[Measured, list[tuple[str, str
 
 
 def _last_line(error: Exception) -> str:
-    """What a program said at last before it failed."""
+    """Return the last line of a program that failed."""
     printed = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "") or str(error)
     return printed.strip().splitlines()[-1]
 
@@ -78,7 +78,7 @@ def rates_grid(calls: Mapping[str, Mapping[str, Any]], others: Measured) -> Grid
 
 
 def ratios_grid(calls: Mapping[str, Mapping[str, Any]], others: Measured) -> Grid:
-    """The driver's calls over libfabric's, by what carries those out; without rows if there is none of them."""
+    """Compare the driver's calls with libfabric's, by provider; without rows if no provider was measured."""
     rows = [
         (
             _SAME[name],

@@ -17,10 +17,13 @@ HOSTS = {"AXI4": "rtl", "PCI Express": "rtl+pcie"}
 
 MAX_PAYLOAD, MAX_READ_REQUEST = 256, 512
 _REQUEST, _COMPLETION = 24, 20
-"""Bytes of a packet beside its payload: 8 of framing, sequence number and LCRC (Base Specification 4.2.2, at 8 GT/s),
-four or three DWs of header (2.2.1)."""
+"""Bytes of a packet besides its payload.
+
+Framing, sequence number and LCRC take 8 bytes (Base Specification 4.2.2, at 8 GT/s); the header is three or four DWs
+(2.2.1).
+"""
 FLOOR = 0.85
-"""What has to be reached of the link's rate."""
+"""Share of the link's rate that has to be reached."""
 
 
 def link_rate(written: int = 1, read: int = 0) -> float:
@@ -35,7 +38,7 @@ def link_rate(written: int = 1, read: int = 0) -> float:
 
 
 def both_ways_rate(operation: str) -> float:
-    """What the links allow if each NIC transfers to, or from, the other: a "read"'s answers are also stored."""
+    """Return the links' limit if each NIC transfers to, or from, the other: a "read"'s answers are also stored."""
     return link_rate(written=1 if operation == "write" else 2, read=1)
 
 

@@ -1,4 +1,4 @@
-"""What a remote operation costs without a NIC: eight bytes there and back over UDP on the loopback interface."""
+"""Cost of a remote operation without a NIC: eight bytes there and back over UDP on the loopback interface."""
 
 import multiprocessing
 import resource
@@ -13,18 +13,18 @@ _TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class Call:
-    """What was measured of a call."""
+    """Measured figures of a call."""
 
     per_second: float
     """Operations per second of CPU time of both processes."""
     call_ns: float
     """CPU time of the call alone."""
     clock_us: float = 0.0
-    """Time by the clock, where it was taken: how long one takes, if only one is under way."""
+    """Time by the clock, where it was taken: how long one takes, if only one is in flight."""
 
     @classmethod
     def alone(cls, per_second: float) -> "Call":
-        """One that does all there is to do."""
+        """Return the measurements of a process that does all the work."""
         return cls(per_second, 1e9 / per_second)
 
 
@@ -44,7 +44,7 @@ def _cpu_seconds() -> float:
 
 
 def request_response_rate(operations: int, window: int) -> float:
-    """Fetch-and-adds per second of CPU time of both sides, ``window`` of them under way, between two processes.
+    """Measure fetch-and-adds per second of CPU time of both sides, ``window`` in flight, between two processes.
 
     Raises TimeoutError if a datagram gets lost.
     """

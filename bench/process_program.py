@@ -1,7 +1,7 @@
 """One of the two processes of :mod:`bench.processes`: ``ping|atomic manual|automatic OPERATIONS serve|ask``.
 
-It prints its address, reads the other's, and does its part; who asks prints the median, in ms, and its CPU time for
-an operation, in us. Who serves ends with its standard input.
+The program prints its address, reads the other's, and does its part; the asking process prints the median, in ms, and
+its CPU time for an operation, in us. The serving process ends with its standard input.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def _serve(fabric: Fabric, automatic: bool) -> None:
 
 
 def _ping(endpoint: Endpoint, queue: CompletionQueue, peer: int, asks: bool) -> None:
-    """A message there, and one back."""
+    """Send a message there, and one back."""
     endpoint.recv(bytearray(8))
     if asks:
         endpoint.send(bytes(8), peer)

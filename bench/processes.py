@@ -1,7 +1,7 @@
-"""What it takes to reach a NIC in another process of this host, and to reach Python from C.
+"""Time to reach a NIC in another process of this host, and to reach Python from C.
 
-Times by the clock are medians, and those of an idle machine: one of two processes that waits is asleep. CPU time, of
-one process, depends less on what else the machine does.
+Elapsed times are medians, and need an idle machine, since a waiting process sleeps. CPU time, of one process, depends
+less on the machine's load.
 """
 
 import os
@@ -17,11 +17,11 @@ __all__ = ["LIMITS", "grid", "measure", "misses"]
 
 _OPERATIONS = 500
 LIMITS = {"half a round trip of 8 bytes, ms": 0.5, "a call from C to Python and back, CPU us": 5.0}
-"""Most that is good enough."""
+"""Upper limits."""
 
 
 def measure() -> dict[str, float]:
-    """The figures by what they are; that of C is left out where no library can be built."""
+    """Measure the figures by name; that of C is left out where no library can be built."""
     found: dict[str, float] = {}
     for progress in ("manual", "automatic"):
         beside = "" if progress == "manual" else ", automatic progress"
@@ -36,13 +36,13 @@ def measure() -> dict[str, float]:
 
 
 def misses(found: dict[str, float]) -> list[str]:
-    """What is above its limit."""
+    """List the figures above their limits."""
     return [what for what, limit in LIMITS.items() if found.get(what, 0.0) > limit]
 
 
 def grid(found: dict[str, float]) -> Grid:
     rows: list[tuple[Any, ...]] = [(what, round(value, 3), LIMITS.get(what, "")) for what, value in found.items()]
-    return Grid("two processes with a model NIC each", ("what", "figure", "at most"), rows)
+    return Grid("two processes with a model NIC each", ("measurement", "figure", "at most"), rows)
 
 
 def _pair(program: str, progress: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""fi_pingpong, libfabric's own program, over our provider and over libfabric's, in one run.
+"""fi_pingpong, libfabric's own program, over Amoeba's provider and over libfabric's, in one run.
 
-Half a round trip by the program's own clock, and the client's processor time for each transfer: the difference of a
-long run and a short one, so that what a process needs to begin does not count.
+The figures are half a round trip by the program's clock, and the client's processor time per transfer. The latter is
+the difference of a long run and a short one, which excludes the start of a process.
 """
 
 import os
@@ -28,7 +28,7 @@ Figures = dict[str, dict[int, tuple[float, float]]]
 
 
 def measure() -> Figures:
-    """The figures; none where fi_pingpong is missing, and none of a provider that cannot be had."""
+    """Measure the figures; empty where fi_pingpong is missing, and without providers that are not available."""
     if shutil.which("fi_pingpong") is None:
         return {}
     found: Figures = {}
@@ -42,7 +42,7 @@ def measure() -> Figures:
 
 
 def grid(found: Figures) -> Grid:
-    """With how often as long ours takes as each of the others."""
+    """Return a table with the ratios of Amoeba's times to those of each other provider."""
     ours = found.get("amoeba", {})
     rows = [
         (provider, size, round(half, 1), round(cpu, 1), round(ours[size][0] / half, 1) if size in ours else "")
@@ -54,7 +54,7 @@ def grid(found: Figures) -> Grid:
 
 
 def environment_of(provider: str) -> Mapping[str, str] | None:
-    """With which a program finds it; None if it cannot be built."""
+    """Return the variables by which a program finds the provider; None if the build fails."""
     if provider != "amoeba":
         return {}
     try:
@@ -85,8 +85,10 @@ def _run(provider: str, size: int, count: int, environment: Mapping[str, str]) -
 def timed_pair(
     server: Sequence[str], client: Sequence[str], environment: Mapping[str, str], settling: float
 ) -> tuple[str, float] | None:
-    """What the client prints, and its processor time in seconds; None if it failed. ``settling``: seconds for the
-    server to listen."""
+    """Run a server and a client; return the client's output and processor time in seconds, or None if it failed.
+
+    ``settling``: seconds for the server to listen.
+    """
     together = {**os.environ, **environment}
     serving = subprocess.Popen(server, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

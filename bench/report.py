@@ -30,7 +30,7 @@ class Grid:
         return bool(self.rows) and all(isinstance(row[column], int | float) for row in self.rows)
 
     def markdown(self) -> str:
-        """The table without its title."""
+        """Render the table without its title."""
         aligned = ("---:" if self._is_numeric(column) else "---" for column in range(len(self.header)))
         lines = [self.header, list(aligned), *([number(value) for value in row] for row in self.rows)]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,7 +1,7 @@
-"""What the provider's own part of a call takes: from libfabric's table in C to the driver's method, and back.
+"""Time of the provider's own part of a call: from libfabric's table in C to the driver's method, and back.
 
-The library is the provider's, with its functions in Python; what they reach are an endpoint, a queue and a counter
-that do nothing.
+The library is the provider's, with its functions in Python; they reach an endpoint, a queue and a counter that do
+nothing.
 """
 
 import dataclasses

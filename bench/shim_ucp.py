@@ -1,6 +1,6 @@
-"""What libucp's own part of a call takes: from the function in C to the driver's, and back.
+"""Time of libucp's own part of a call: from the function in C to the driver's, and back.
 
-The library is ``libucp.so.0`` with its functions in Python; what they reach does nothing.
+The library is ``libucp.so.0`` with its functions in Python; the reached objects have no effect.
 """
 
 import dataclasses

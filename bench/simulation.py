@@ -1,7 +1,7 @@
-"""How fast the simulations run on this machine, beside Amaranth's own simulator in the same run.
+"""The speed of the simulations on this machine, beside Amaranth's own simulator in the same run.
 
-Seconds are of CPU time, so that what else the machine does counts little; but for what two processors gain, which
-only an otherwise idle machine shows.
+Seconds are CPU time, so that the machine's load counts little. The gain of two processors is an exception: it shows
+only on an idle machine.
 """
 
 import time
@@ -81,7 +81,7 @@ def _side_by_side() -> float:
 
 
 def _stimulus(engine: MemoryEngine) -> dict[str, Const]:
-    """What makes the engine sum on one address at one per cycle: constant inputs, by port."""
+    """Return inputs that make the engine sum on one address at one per cycle: constants, by port."""
     request, operand = engine.requests.p.shape(), engine.operands.p.shape()
     one = Const(1, 1)
     return {
@@ -155,7 +155,7 @@ def _amaranth_engine(cycles: int = 200) -> float:
 
 
 def simulation_speed() -> dict[str, float | None]:
-    """Simulated cycles per second, and the ratio of Verilator to Amaranth's simulator on one block."""
+    """Measure simulated cycles per second, and the ratio of Verilator to Amaranth's simulator on one block."""
     verilated, amaranth = _verilated_engine(), _amaranth_engine()
     idle, earlier = idle_rates()
     return {

@@ -1,8 +1,8 @@
-"""What operations of UCX's API take of the host's CPU time, beside libfabric's endpoint in the same run.
+"""The host's CPU time for operations of UCX's API, beside libfabric's endpoint in the same run.
 
-Two model NICs, 8 bytes, windows of 64 operations, and taken when all have come: no device works while that is timed.
-Memory operations that can be posted without a doorbell are, on both sides; messages have one each. The best window
-counts. Neither side names registered memory.
+Two model NICs, 8 bytes, windows of 64 operations. Completions are taken when all have come, so that no device works
+in the timed part. Both sides post memory operations without a doorbell if possible; messages have one each. The best
+window counts. Neither side names registered memory.
 """
 
 import functools
@@ -203,7 +203,7 @@ def _ucp() -> Iterator[_Side]:
 
 
 def host_times(windows: int = 40, rounds: int = 3) -> tuple[Times, Times]:
-    """Of an operation through UCX's API, and through libfabric's endpoint, taken in turns."""
+    """Measure operations through UCX's API and through libfabric's endpoint, alternately."""
     sides: tuple[Times, Times] = ({}, {})
     for _ in range(rounds):
         for best, make in zip(sides, (_ucp, _libfabric), strict=True):
@@ -214,12 +214,12 @@ def host_times(windows: int = 40, rounds: int = 3) -> tuple[Times, Times]:
 
 
 def misses(ours: Times, libfabrics: Times) -> list[str]:
-    """What takes more than it is to take."""
+    """List the operations that take more than their limits."""
     return [name for name, spent in ours.items() if spent > HOST_LIMIT * libfabrics[name]]
 
 
 def host_grid(ours: Times, libfabrics: Times) -> Grid:
-    """Both side by side."""
+    """Return a table of both APIs side by side."""
     limit = f"at most {HOST_LIMIT}"
     rows = [
         (name, round(spent, 2), round(libfabrics[name], 2), round(spent / libfabrics[name], 2), limit)

@@ -15,7 +15,7 @@ from bench import nic
 __all__ = ["cycles"]
 
 _RING = 1024
-"""Operations that are kept under way: what a worker's lane may have in the ring."""
+"""Operations that are kept in flight: as many as a worker's lane may have in the ring."""
 _FEATURES = ucp.UCP_FEATURE_RMA | ucp.UCP_FEATURE_AMO64
 
 

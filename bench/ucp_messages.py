@@ -1,7 +1,7 @@
-"""Cycles per active message and per chunk of a stream, of two whole RTL NICs, as :mod:`bench.messages` has them.
+"""Cycles per active message and per chunk of a stream, of two whole RTL NICs, as in :mod:`bench.messages`.
 
-What counts is when the NIC of the receiver writes the event of a message. Its driver takes them meanwhile, calls the
-handler of each, or copies them to where a receive wants them.
+A message counts when the receiver's NIC writes its event. The driver takes messages meanwhile, calls the handler of
+each, or copies it to the buffer of a receive.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class _Pair:
         self.device.trace_events()
 
     def cycles(self, stage: Stage) -> list[int]:
-        """When what has happened since :meth:`trace` did."""
+        """Return the cycles of a stage since :meth:`trace`."""
         return [event.cycle for event in self.device.trace_events() if event.stage is stage]
 
 
@@ -141,7 +141,7 @@ _LONG: dict[str, tuple[Callable[[_Pair, int], None], Stage]] = {
     ),
     "send into a stream": (lambda pair, count: _send_stream(pair, LONG, count), Stage.EVENT_WRITTEN),
 }
-"""And what tells of their progress at the receiver: events of packets, or the ends of its own reads."""
+"""Long transfers, each with the receiver's sign of progress: events of packets, or the ends of its own reads."""
 
 
 def ucp_message_rates(count: int = 1024, kind: str = "rtl") -> dict[str, float]:

@@ -9,7 +9,7 @@ ACCOUNTS, START, TRANSFERS = 2, 100, 15
 
 
 def withdraw(account: amoeba.RemoteArray, number: int, amount: int) -> bool:
-    """Take an amount by compare-and-swap, again until nobody came between; False if there is not enough."""
+    """Withdraw an amount by compare-and-swap, with retries after a conflict; False if the balance is too low."""
     balance = int(account[number])
     while balance >= amount:
         found = int(account.compare_and_swap(number, balance, balance - amount))

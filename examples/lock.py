@@ -10,7 +10,7 @@ FREE = 0
 
 
 class Worker:
-    """One NIC that shares the lock; ``number`` tells the holders apart and must not be FREE."""
+    """One NIC that shares the lock; ``number`` identifies the holder and must not be FREE."""
 
     def __init__(self, domain: amoeba.Domain, number: int, owner: bytes, lock: amoeba.MemoryRegion) -> None:
         self._number = np.uint64(number)
@@ -57,7 +57,7 @@ def main(device: str = "model") -> tuple[int, int]:
         for _ in range(5):
             for worker, rival in (workers, workers[::-1]):
                 if not worker.try_acquire():
-                    raise RuntimeError("expected the lock to be free between turns")
+                    raise RuntimeError("expected a free lock between two holders")
                 refused += not rival.try_acquire()
                 worker.add(region, 10)
                 worker.release()

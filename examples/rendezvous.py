@@ -24,7 +24,7 @@ def main(device: str = "model") -> tuple[bool, bool]:
         source = np.random.default_rng(1).integers(0, 1 << 32, LENGTH // 4, np.uint32)
         target = np.zeros_like(source)
         sender.tsend(source, to, TAG, flags=OpFlags.FI_COMPLETION)
-        early = bool(sent.read())  # nobody wants it yet, so nothing can have completed
+        early = bool(sent.read())  # the receive is not posted yet, so the send cannot have completed
         receiver.trecv(target, TAG)
         received.sread()  # the message is there
         sent.sread()  # and its sender knows

@@ -19,7 +19,7 @@ RENDEZVOUS = ucp.UCP_AM_RECV_ATTR_FLAG_RNDV
 
 
 class Message:
-    """What is sent and received: so many buffers of so many bytes."""
+    """A message: so many buffers of so many bytes."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.parts = [np.zeros(options.s, np.uint8) for _ in range(options.v)]
@@ -31,18 +31,18 @@ class Message:
             self.count, self.datatype = options.v, ucp.ucp_dt_make_iov()
 
     def fill(self) -> None:
-        """With what the client has to say."""
+        """Fill the buffers with the client's text."""
         text = np.frombuffer((TEXT * (self.length // len(TEXT) + 1))[: self.length].encode(), np.uint8)
         for index, part in enumerate(self.parts):
             part[:] = text[index * part.nbytes : (index + 1) * part.nbytes]
 
     def text(self) -> str:
-        """What it says."""
+        """Return the text of the message."""
         return b"".join(map(bytes, self.parts)).decode()
 
 
 class Side:
-    """A context with a worker, and what both sides do."""
+    """A context with a worker, and the operations of both sides."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -60,12 +60,12 @@ class Side:
         return ucp.ucp_worker_create(self.context, params)
 
     def failed(self, arg: Any, ep: Any, status: ucp.UcsStatus) -> None:
-        """The error handler: the other side is gone."""
+        """Handle an error: the other side is gone."""
         print(f"error handling callback was invoked with status {int(status)} ({ucp.ucs_status_string(status)})")
         self.gone = True
 
     def arrived(self, arg: Any, header: Any, header_length: int, data: Any, length: int, param: Any) -> ucp.UcsStatus:
-        """The handler of active messages."""
+        """Handle active messages."""
         if param.recv_attr & RENDEZVOUS:
             self.waiting.append(data)
             return ucp.UcsStatus.UCS_INPROGRESS
@@ -73,7 +73,7 @@ class Side:
         return ucp.UcsStatus.UCS_OK
 
     def progress_until(self, over: Callable[[], object]) -> None:
-        """Raises SystemExit if the other side goes away meanwhile."""
+        """Progress until a condition holds. Raises SystemExit if the other side goes away meanwhile."""
         while not over():
             ucp.ucp_worker_progress(self.worker)
             if self.gone and not over():
@@ -90,7 +90,7 @@ class Side:
             raise SystemExit(f"unable to complete the operation: {ucp.ucs_status_string(status)}")
 
     def send(self, ep: Any, message: Message) -> None:
-        """In the way that the options say."""
+        """Send a message, by the API of the options."""
         param = ucp.ucp_request_param_t(datatype=message.datatype, memory_type=self.options.m)
         if self.options.c == "stream":
             request = ucp.ucp_stream_send_nbx(ep, message.buffer, message.count, param)
@@ -101,7 +101,7 @@ class Side:
         self.finish(request)
 
     def receive(self, ep: Any, message: Message) -> None:
-        """The same."""
+        """Receive a message, by the API of the options."""
         param = ucp.ucp_request_param_t(datatype=message.datatype, memory_type=self.options.m)
         if self.options.c == "stream":
             param.flags = ucp.UCP_STREAM_RECV_FLAG_WAITALL
@@ -120,7 +120,7 @@ class Side:
                 self.finish(request)
 
     def work(self, ep: Any, *, server: bool) -> None:
-        """All messages, and one of a byte back: the client closes when the server has everything."""
+        """Exchange all messages, and one byte back: the client closes when the server has everything."""
         for index in range(self.options.i):
             message = Message(self.options)
             if server:
@@ -207,7 +207,7 @@ def run_client(options: argparse.Namespace) -> None:
 
 
 def memory_type(name: str) -> ucp.ucs_memory_type_t:
-    """Of those that a NIC here reaches."""
+    """Return a memory type that a NIC here reaches."""
     if name != "host":
         raise argparse.ArgumentTypeError(f"expected host, got {name}")
     return ucp.UCS_MEMORY_TYPE_HOST

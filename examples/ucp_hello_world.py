@@ -34,7 +34,7 @@ class HelloWorld:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.ep_status = ucp.UcsStatus.UCS_OK
-        """What the error handler was told."""
+        """Status from the error handler."""
         features = ucp.UCP_FEATURE_TAG
         if options.mode != "probe":
             features |= ucp.UCP_FEATURE_WAKEUP
@@ -49,7 +49,7 @@ class HelloWorld:
         print(f"local address length: {length}")
 
     def connect(self, address: bytes) -> Any:
-        """An endpoint to the other end."""
+        """Make an endpoint to the other end."""
 
         def failed(arg: Any, ep: Any, status: ucp.UcsStatus) -> None:
             print(f"failure handler called with status {int(status)} ({ucp.ucs_status_string(status)})")
@@ -87,7 +87,7 @@ class HelloWorld:
         raise Failure
 
     def receive(self) -> bytes:
-        """The next message, which is looked for as the mode says."""
+        """Receive the next message, which is looked for as the mode says."""
         while True:
             if self.ep_status is not ucp.UcsStatus.UCS_OK:
                 raise Failure
@@ -129,7 +129,7 @@ class HelloWorld:
             return error.status
 
     def close(self, ep: Any) -> None:
-        """By force where there is error handling."""
+        """Close the endpoint, by force with error handling."""
         mode = ucp.UCP_EP_CLOSE_MODE_FORCE if self.options.e else ucp.UCP_EP_CLOSE_MODE_FLUSH
         self.wait(ucp.ucp_ep_close_nb(ep, mode))
 
@@ -207,7 +207,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def memory_type(name: str) -> ucp.ucs_memory_type_t:
-    """Of those that a NIC here reaches."""
+    """Return a memory type that a NIC here reaches."""
     if name != "host":
         raise argparse.ArgumentTypeError(f"expected host, got {name}")
     return ucp.UCS_MEMORY_TYPE_HOST

@@ -7,7 +7,7 @@ TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}
 
 
 def missing() -> list[str]:
-    """One line per missing thing; empty if all is there."""
+    """List what is missing, a line each; empty if everything is there."""
     lines = []
     if sys.version_info < (3, 11):  # noqa: UP036  this script is what tells people whose Python is too old
         lines.append(f"Python 3.11 or newer (this is {sys.version.split()[0]}): apt-get install python3")

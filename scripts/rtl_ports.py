@@ -1,6 +1,6 @@
 """``python scripts/rtl_ports.py [--check]``: write the port tables of ``hw/rtl/README.md``, or check them.
 
-They come from the NIC's signature, so that they say what `make rtl` writes.
+The tables come from the NIC's signature, so that they describe the output of `make rtl`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def _ports(width: int) -> dict[str, tuple[str, int]]:
 
 
 def tables() -> str:
-    """All ports, by interface, with their bits for each width of the datapath."""
+    """Return tables of all ports, by interface, with their bits for each width of the datapath."""
     by_width = [_ports(width) for width in WIDTHS]
     lines: list[str] = []
     last = ""
@@ -46,7 +46,7 @@ def tables() -> str:
 
 
 def page(text: str) -> str:
-    """The page with fresh tables. Raises ValueError where it has no place for them."""
+    """Return the page with fresh tables. Raises ValueError where it has no place for them."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -30,12 +30,15 @@ FACES = {
     "amoeba_tools.conformance": "conformance checks",
     "amoeba_tools.explore": "co-design: cycles and size of the NICs of a grid",
 }
-"""What programs import, and what it is. All else of the driver is behind these names."""
+"""Names that programs import, with a description. All else of the driver is behind these names."""
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
     "How to": ["how-to", "pcie", "faq"],
     "APIs": ["libfabric", "ucp", "programs", "api/index"],
     "How it works": ["architecture", "life-of-an-atomic", "wire", "security", "verification"],
+    "Blocks": ["blocks/hw", "blocks/host", "blocks/initiator", "blocks/wire", "blocks/target", "blocks/messages",
+               "blocks/memory", "blocks/atomic", "blocks/pcie", "blocks/boards", "blocks/model", "blocks/sim",
+               "blocks/driver", "blocks/libfabric", "blocks/openucx"],
     "Figures": ["benchmarks", "synthesis"],
     "Layouts": ["generated/registers", "generated/descriptors", "generated/completions", "generated/events",
                 "generated/receives", "generated/wire", "generated/trace", "generated/ucp"],
@@ -43,8 +46,20 @@ CONTENTS = {
     "Project": ["glossary", "changelog", "contributing", "reporting"],
 }  # fmt: skip
 """The site's sections and their pages, in the order in which they are read. Each page is in one."""
-ROOT_PAGES = {"CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "SECURITY": "reporting"}
-"""Pages beside docs/, and what they are called in the site."""
+PAGES_OUTSIDE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "hw/amoeba_hw/README.md": "blocks/hw.md",
+    **{f"hw/amoeba_hw/{block}/README.md": f"blocks/{block}.md"
+       for block in ("host", "initiator", "wire", "target", "messages", "memory", "atomic", "pcie", "boards")},
+    "model/amoeba_model/README.md": "blocks/model.md",
+    "sim/README.md": "blocks/sim.md",
+    "driver/amoeba/README.md": "blocks/driver.md",
+    "driver/amoeba/libfabric/README.md": "blocks/libfabric.md",
+    "driver/amoeba/openucx/README.md": "blocks/openucx.md",
+}  # fmt: skip
+"""Pages outside docs/, and their place in the site."""
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -82,8 +97,10 @@ def assemble(source: Path) -> None:
             copy.write_text(inside(path))
         else:
             shutil.copy(path, copy)
-    for name, page_name in ROOT_PAGES.items():
-        (source / f"{page_name}.md").write_text(inside(ROOT / f"{name}.md"))
+    for name, place in PAGES_OUTSIDE.items():
+        copy = source / place
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(inside(ROOT / name))
     index = source / "index.md"
     trees = (contents(pages, title, hidden=True) for title, pages in CONTENTS.items())
     index.write_text("\n".join([index.read_text(), *trees]))
@@ -94,7 +111,7 @@ def assemble(source: Path) -> None:
     for name, what in FACES.items():
         (api / f"{name}.md").write_text(page(name, described, what=what))
     for name in modules:
-        # What a package offers is on the pages of its modules.
+        # The names of a package are on the pages of its modules.
         is_package = hasattr(importlib.import_module(name), "__path__")
         (api / f"{name}.md").write_text(page(name, described, members=not is_package))
     heading = "# API\n\nThe driver's packages, by what programs import, and the model's modules.\n"
@@ -104,50 +121,54 @@ def assemble(source: Path) -> None:
 
 
 def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
-    """A list of pages, which are thereby part of the site; ``hidden``: in the sidebar alone."""
+    """Make a list of pages, which are thereby part of the site; ``hidden``: in the sidebar alone."""
     options = [f":caption: {title}", ":maxdepth: 1", *([":hidden:"] if hidden else [])]
     return "\n".join(["```{toctree}", *options, "", *pages, "```", ""])
 
 
+def place_of(file: Path) -> Path | None:
+    """Return the place of a page or picture in the site, relative to its root."""
+    outside = PAGES_OUTSIDE.get(str(file.relative_to(ROOT))) if file.is_relative_to(ROOT) else None
+    if outside:
+        return Path(outside)
+    is_shown = file.is_relative_to(DOCS) and file.suffix in (".md", ".svg") and file.exists()
+    return file.relative_to(DOCS) if is_shown else None
+
+
 def inside(path: Path) -> str:
-    """A page's text. Links to files that are no pages of the site become the files' names."""
+    """Return a page's text with links for the site. Links to files outside it become the names of the files."""
+    own = place_of(path)
+    assert own is not None, f"{path} is not in the site"
 
     def lead(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""
         file = (path.parent / target).resolve()
-        if file.is_relative_to(DOCS) and file.suffix in (".md", ".svg") and file.exists():
-            return match[0]
-        for name, page_name in ROOT_PAGES.items():
-            if file == ROOT / f"{name}.md":
-                return f"[{text}]({'../' * (len(path.relative_to(DOCS).parts) - 1)}{page_name}.md{anchor})"
+        if place := place_of(file):
+            return f"[{text}]({os.path.relpath(place, own.parent)}{anchor})"
         if file.is_relative_to(ROOT) and file.exists():
             named = str(file.relative_to(ROOT))
             return f"`{named}`" if text.strip("`") in named else f"{text} (`{named}`)"
         raise SystemExit(f"{path.relative_to(ROOT)} links to {target}, which is not there")
 
-    text = path.read_text()
-    if path.parent == ROOT:
-        text = re.sub(r"\]\(docs/", "](", text)
-        return LINK.sub(lambda match: match[0] if (DOCS / match[2]).exists() else lead(match), text)
-    return LINK.sub(lead, text)
+    return LINK.sub(lead, path.read_text())
 
 
 def public(module: types.ModuleType) -> list[str]:
-    """What a module offers."""
+    """List the public names of a module."""
     return list(getattr(module, "__all__", ()))
 
 
 def model_modules() -> list[str]:
-    """The modules of the model that offer anything."""
+    """List the modules of the model with public names."""
     package = importlib.import_module("amoeba_model")
     names = [found.name for found in pkgutil.walk_packages(package.__path__, "amoeba_model.")]
     return sorted(name for name in names if not name.endswith("__main__") and public(importlib.import_module(name)))
 
 
 def page(name: str, described: set[type], *, what: str = "", members: bool = True) -> str:
-    """A module's page: its docstring, and its public names, sorted into classes, functions, errors and what else.
+    """Make a module's page: its docstring, and its public names, sorted into classes, functions, errors and others.
 
-    ``described``: classes that other pages have already; those of this one are added.
+    ``described``: classes that other pages describe; those of this page are added.
     """
     module = importlib.import_module(name)
     sorts: dict[str, list[str]] = {"Classes": [], "Functions": [], "Exceptions": [], "Constants and types": []}
@@ -174,12 +195,12 @@ def page(name: str, described: set[type], *, what: str = "", members: bool = Tru
 
 
 def constant(module: str, name: str, value: object) -> str:
-    """A constant with its value and, where its own module has it, its documentation."""
+    """Describe a constant with its value and, where its own module has it, its documentation."""
     return f".. autodata:: {module}.{name}" if is_documented(module, name) else plain(module, name, value)
 
 
 def plain(module: str, name: str, value: object) -> str:
-    """A name with its value."""
+    """Describe a name with its value."""
     text = value.__name__ if isinstance(value, type) and not isinstance(value, types.GenericAlias) else repr(value)
     shown = f"\n   :value: {text}" if "\n" not in text and len(text) < 80 else ""
     return f".. py:data:: {name}\n   :module: {module}{shown}"
@@ -187,7 +208,7 @@ def plain(module: str, name: str, value: object) -> str:
 
 @functools.cache
 def documented(module: str) -> frozenset[tuple[str, str]]:
-    """What has a docstring below it in the module's source: constants."""
+    """Find the constants that have a docstring below them in the module's source."""
     return frozenset(ModuleAnalyzer.for_module(module).find_attr_docs())
 
 

@@ -1,11 +1,15 @@
 """``make synth``: size and speed of blocks on FPGAs, kept in docs/synthesis.json and docs/synthesis.md.
 
+Usage::
+
     python scripts/synth.py --list
     python scripts/synth.py                       every block, on both families: hours
     python scripts/synth.py FastLanes             one block: minutes
     python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
                                                   minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
+
+Blocks are those of ``BLOCKS``.
 """
 
 import argparse
@@ -45,8 +49,11 @@ ECP5 = NicParameters(
     data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32,
     single_cycle_products=False,
 )  # fmt: skip
-"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight, and products of
-integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
+"""Every datatype and operation, in a part of 84,000 LUT4.
+
+The NIC has fewer lines, peers and packets in flight. Products of integers are in the pipeline, since the multipliers
+are too slow for a loop of one cycle.
+"""
 ULTRASCALE = NicParameters(data_width=512)
 
 REDUCED: dict[str, Any] = {
@@ -58,10 +65,10 @@ REDUCED: dict[str, Any] = {
     "datatypes": tuple(datatype for datatype in Datatype if "LONG_DOUBLE" not in datatype.name),
     "ops": tuple(op for op in Op if op is not Op.FI_PROD),
 }
-"""What makes the whole NIC fit the ECP5, which its atomic unit with everything fills to a half."""
+"""Parameters with which the whole NIC fits the ECP5; a full atomic unit fills half of it."""
 
 TARGET_MHZ = 100.0
-"""What the placer aims at with blocks on the ECP5. Aimed higher, it cares for too many paths at once."""
+"""Target of the placer for blocks on the ECP5. With a higher one, it cares for too many paths at once."""
 
 ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
     **BLOCKS,
@@ -97,7 +104,7 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 
 def commit() -> str:
-    """The last commit that changed the hardware; marked where hw/ or model/ differ from it."""
+    """Name the last commit that changed the hardware; marked where hw/ or model/ differ from it."""
     flow = ("blocks", "synthesis", "ultrascale", "ecp5_multipliers")
     hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}.py" for module in flow))
 
@@ -135,27 +142,32 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     lines = [
         "# Size and speed on FPGAs",
         "",
-        "Written by `make synth` (`scripts/synth.py`) from `synthesis.json`. All datatypes and operations unless",
-        "noted; each block between registers of a two-pin harness, which counts in. Place and route takes from",
-        "seconds to an hour per block, so it is not part of CI; each row names the commit it was taken from.",
+        "`make synth` (`scripts/synth.py`) writes this page from `synthesis.json`. Blocks have all datatypes and",
+        "operations unless noted. Figures include a two-pin harness with registers around each block. Place and",
+        "route takes from seconds to an hour per block, so CI does not run it; each row names its commit.",
         "",
         "## ECP5 LFE5UM5G-85F, speed grade 8",
-        f"The build for this part: {ECP5.data_width} bits, all datatypes and operations, {ECP5.lines} lines,",
-        f"{ECP5.peers} peers, {ECP5.target_pdcs} target PDCs, a window of {ECP5.window}, {ECP5.keys} keys,",
-        f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes, products of integers in the pipeline",
-        "(`single_cycle_products=False`). Yosys and nextpnr. The part has 83,640 LUT4,",
-        "156 MULT18X18D and 208 DP16KD. Yosys runs as machine code if the package `pyosys` is installed (the extra",
-        "`synth`), and nextpnr if `nextpnr-ecp5` is on the PATH (the OSS CAD Suite has it); each is several times as",
-        "fast as the WebAssembly that is taken elsewhere. Ways between LUTs are taken to be as long as they are in a",
-        "full part, registers next to multipliers move into the DSP blocks, the placer cares more for the slowest",
-        "paths than by default, the router routes what is too slow again, the part's own net, GSR, resets all",
-        "registers, no LUT is wider than four inputs, and data go in and out at opposite corners of the part",
-        "(`hw/amoeba_hw/synthesis.py`); rows up to b610af1 do without the last two, rows up to 9018770 without the",
-        "last four, rows of commits before 9222e1f without all that. Blocks without a frequency were synthesized,",
-        "not placed.",
-        "Where a note names sizes, the block was taken with those.",
+        "The part has 83,640 LUT4, 156 MULT18X18D and 208 DP16KD. The build for this part:",
+        f"{ECP5.data_width} bits, all datatypes and operations, {ECP5.lines} lines, {ECP5.peers} peers,",
+        f"{ECP5.target_pdcs} target PDCs, a window of {ECP5.window}, {ECP5.keys} keys, {ECP5.contexts} contexts,",
+        f"payloads of {ECP5.payload} bytes, products of integers in the pipeline (`single_cycle_products=False`).",
+        "A note may name other sizes.",
         "",
-        "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
+        "The tools are Yosys and nextpnr. Native tools (the extra `synth` with `pyosys`, and `nextpnr-ecp5` on",
+        "the PATH, from the OSS CAD Suite) are several times as fast as the default WebAssembly. Settings of",
+        "`hw/amoeba_hw/synthesis.py`:",
+        "",
+        "| setting | rows |",
+        "|---|---|",
+        "| wires between LUTs as long as in a full part, for synthesis | from 9222e1f |",
+        "| registers next to multipliers in the DSP blocks | from 9222e1f |",
+        "| a placer that weighs the slowest paths more than by default | from 9222e1f |",
+        "| a router that reroutes slow paths; the part's net GSR for the reset of all registers | after 9018770 |",
+        "| LUTs of at most four inputs; data in and out at opposite corners of the part | after b610af1 |",
+        "",
+        "Blocks without a frequency were not placed.",
+        "",
+        "| block | contents | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (what, _) in ECP5_BLOCKS.items():
@@ -168,7 +180,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     if limits := store.get("ecp5 limits", {}).get("MemoryEngine"):
         lines += [
             "",
-            "### What limits MemoryEngine",
+            "### Limits of MemoryEngine",
             *limits["summary"],
             "",
             "| from | to | ns | logic | routing |",
@@ -182,12 +194,12 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     lines += [
         "",
         "### Parts of the atomic unit, placed and routed",
-        "128 bits, one seed each, expect some 7 % either way; `make synth ARGS=--parts` repeats those in `PARTS`,",
-        "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result becomes the target,",
-        "as in the one-cycle read-modify-write; behind Measure and PrepareOperands, each with a register, unless",
-        "*alone*. Rows of older commits had Measure and PrepareOperands in one cycle, which then limited the clock.",
-        "Rows without a commit are older still: of the pipeline's smaller build, and of the float units.",
-        "Where it says that a part was not routed, the frequency is nextpnr's estimate after placement.",
+        "Parts have 128 bits and one seed each: expect about 7 % either way. `make synth ARGS=--parts` repeats",
+        "those in `PARTS`, `amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result",
+        "becomes the target, as in the one-cycle read-modify-write. Measure and PrepareOperands, each with a",
+        "register, come first unless *alone*. In rows of older commits both took one cycle, which limited the",
+        "clock. Rows without a commit are older still, of the pipeline's smaller build and of the float units.",
+        "The frequency of an unrouted part is nextpnr's estimate.",
         "",
         "| part | LUT4 | MULT18 | MHz | commit |",
         "|---|---|---|---|---|",
@@ -200,10 +212,10 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     lines += [
         "",
         f"## UltraScale+, {ULTRASCALE.data_width}-bit datapath",
-        "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency. The Initiator takes",
-        "native Yosys: as WebAssembly it runs out of stack on it.",
+        "Yosys `synth_xilinx -family xcup` counts primitives; there is no place and route, so no frequency. The",
+        "Initiator needs native Yosys, as WebAssembly runs out of stack.",
         "",
-        "| block | what | LUT | FF | DSP48E2 | RAMB | commit |",
+        "| block | contents | LUT | FF | DSP48E2 | RAMB | commit |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, (what, _) in ULTRASCALE_BLOCKS.items():
@@ -260,7 +272,7 @@ def main() -> None:
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """The stored figures."""
+    """Load the stored figures."""
     stored: dict[str, dict[str, dict[str, Any]]] = json.loads(STORE.read_text()) if STORE.exists() else {}
     return stored
 

@@ -12,7 +12,7 @@ from amoeba_tools.conformance import ucp as ucp_kit
 __all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
-RESULTS = Path(__file__).resolve().parent / "conformance" / "results.json"
+RESULTS = Path(__file__).resolve().parent / "tools" / "conformance" / "results.json"
 """What ``python tests/conformance_report.py`` has found out."""
 _INTRODUCTION = """\
 # Conformance
@@ -58,9 +58,9 @@ _UCP = """\
 `amoeba conformance --api ucp` does the same for UCX's API:
 [`amoeba_tools.conformance.ucp`](../tools/amoeba_tools/conformance/ucp/) has checks for all 93 functions of
 `ucp.h`. Here a sentence is quoted, from the comment above the function, or above what it takes; the section is the
-line in release 1.12.1 where it begins. The structures and enumerations, their sizes,
-alignment and the memory that C allocates promise nothing that Python shows; tests/ucp/test_names.py compares their
-names, fields and numbers.
+line in release 1.12.1 where it begins. The structures and enumerations, their sizes, alignment
+and the memory that C allocates promise nothing that Python shows; tests/driver/openucx/ucp/test_names.py compares
+their names, fields and numbers.
 
 ```
 $ amoeba conformance --api ucp --device model,rtl

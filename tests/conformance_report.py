@@ -1,7 +1,7 @@
 """``python tests/conformance_report.py [PAIR ...]``: run all conformance checks on pairs of NICs; keep the counts.
 
-Writes them to ``tests/conformance/results.json``, with commit and date, and renders ``docs/conformance.md`` anew.
-Pairs that are not named keep what was found before. Exits with 1 if a check has failed; minutes on the RTL.
+Writes them to ``tests/tools/conformance/results.json``, with commit and date, and renders ``docs/conformance.md``
+anew. Pairs that are not named keep what was found before. Exits with 1 if a check has failed; minutes on the RTL.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import conformance_page
+from tests import conformance_page
 
 __all__ = ["PAIRS", "counts", "main"]
 
@@ -61,10 +61,10 @@ def _run(options: list[str]) -> dict[str, Any]:
 
 
 def _run_on_pcie(kinds: str) -> dict[str, Any]:
-    tests = Path(__file__).parent
+    root = Path(__file__).parents[1]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "support.pcie_program", folder, kinds]
-        ended = subprocess.run(command, cwd=tests, stdout=subprocess.PIPE, text=True, timeout=_SECONDS, check=True)
+        command = [sys.executable, "-m", "tests.support.pcie_program", folder, kinds]
+        ended = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, timeout=_SECONDS, check=True)
     return json.loads(ended.stdout.splitlines()[-1])
 
 

@@ -1,4 +1,4 @@
-"""Settings and fixtures every test shares. This folder joins the import path: ``from strategies import operands``."""
+"""Settings and fixtures every test shares."""
 
 import gc
 import re
@@ -11,10 +11,11 @@ import pytest
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from hypothesis import settings
-from support.budgets import BUDGETS, Budgets, read_budgets
-from support.devices import DEVICES
-from support.pairs import PAIRS
-from support.raw_driver import Pair, connect
+
+from tests.support.budgets import BUDGETS, Budgets, read_budgets
+from tests.support.devices import DEVICES
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair, connect
 
 # A shared or busy machine must not fail a property; slowness is what pytest's own timeout is for.
 settings.register_profile("amoeba", deadline=None)

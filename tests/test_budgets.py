@@ -1,7 +1,8 @@
 """Budgets of test files: read, measured, ordered by, and reported without failing anything."""
 
 import pytest
-from support.budgets import BUDGETS, DEFAULT, over_budget, read_budgets
+
+from tests.support.budgets import BUDGETS, DEFAULT, over_budget, read_budgets
 
 pytest_plugins = ["pytester"]
 
@@ -38,7 +39,7 @@ def test_files_over_their_budget_are_named_the_worst_first() -> None:
 CONFTEST = """
 import sys
 sys.path.append({support!r})
-from support.budgets import Budgets
+from tests.support.budgets import Budgets
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: long")
@@ -48,7 +49,7 @@ def pytest_configure(config):
 
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_run_over_budget_passes_and_says_so(pytester: pytest.Pytester, processes: int) -> None:
-    pytester.makeconftest(CONFTEST.format(support=str(BUDGETS.parent)))
+    pytester.makeconftest(CONFTEST.format(support=str(BUDGETS.parents[1])))
     pytester.makepyfile(
         test_first="import time\n\ndef test_busy():\n    end = time.process_time() + 0.2\n"
         "    while time.process_time() < end:\n        pass\n",

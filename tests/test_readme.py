@@ -1,4 +1,4 @@
-"""What the README names exists. That its programs run, `docs/test_blocks.py` shows."""
+"""README names only things that exist. `docs/test_blocks.py` runs its programs."""
 
 import re
 from pathlib import Path
@@ -16,8 +16,14 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.S)
 def test_both_apis_have_a_program_in_the_readme():
     assert [re.findall(r"^import (amoeba[.\w]*)", program, re.M) for program in PROGRAMS] == [
         ["amoeba"],
+        ["amoeba"],
         ["amoeba.ucx"],
     ]
+
+
+def test_the_first_program_prints_what_stands_below_it(capsys):
+    exec(compile(PROGRAMS[0], "the first program of README.md", "exec"), {})
+    assert capsys.readouterr().out == re.search(r"```text\n(.*?)```", README, re.S)[1]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,7 @@ def test_every_command_in_the_readme_exists():
     from amoeba_tools.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    named = set(re.findall(r"^\$ amoeba ([\w-]+)", README, re.M))
+    named = set(re.findall(r"(?:^\$ |`)amoeba ([\w-]+)", README, re.M))
     assert named
     assert named <= known
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))

@@ -1,8 +1,11 @@
 """The test plan names tests that exist, and its page is fresh."""
 
+import re
+
 import pytest
-import testplan
-from testplan import PAGE, PLAN, Feature, features, page, problems, resolve
+
+from tests import testplan
+from tests.testplan import PAGE, PLAN, ROOT, Feature, features, page, problems, resolve
 
 GOOD = 'id = "a.b"\nstatement = "s"\nsource = "x"\ndevices = ["model"]\ntests = []\n'
 
@@ -21,13 +24,19 @@ def test_the_page_is_fresh(plan: list[Feature]) -> None:
 
 
 def test_the_documents_that_features_come_from_exist(plan: list[Feature]) -> None:
-    """``architecture``, ``wire.md`` and kin lie in docs/; manual pages like ``fi_rma(3)`` stand in libfabric.md."""
+    """``architecture``, ``wire.md`` and kin lie in docs/; ``hw/amoeba_hw/target`` has a README with these headings;
+    manual pages like ``fi_rma(3)`` stand in libfabric.md."""
     manual = (PAGE.parent / "libfabric.md").read_text(encoding="utf-8")
     for feature in plan:
         for source in feature.source.split("; "):
             place = source.split(":")[0].split()[0]
             if place.startswith("fi_"):
                 assert place.rstrip(",") in manual, f"{feature.id}: {source}"
+            elif (ROOT / place).is_dir():
+                readme = (ROOT / place / "README.md").read_text(encoding="utf-8")
+                headings = set(re.findall(r"^#+ (.*)$", readme, re.MULTILINE))
+                _, _, named = source.partition(": ")
+                assert not named or set(named.split(", ")) <= headings, f"{feature.id}: {source}"
             else:
                 name = place if place.endswith(".md") else f"{place}.md"
                 assert (PAGE.parent / name).is_file(), f"{feature.id}: {source}"
@@ -57,7 +66,7 @@ def test_what_does_not_exist_is_not_found(reference: str) -> None:
         ("system/rings::rings_wrap", "test_rings_wrap_around_and_the_phase_toggles"),
         ("cocotb/nic::after_a_reset", "after_a_reset_in_mid_traffic_it_works_as_new"),
         ("proof/queue", "queue"),
-        ("conformance/sabotage::what_is_broken", "test_what_is_broken_is_found"),
+        ("tools/conformance/sabotage::what_is_broken", "test_what_is_broken_is_found"),
     ],
 )
 def test_a_beginning_of_a_name_is_enough_for_long_tests_too(reference: str, test: str) -> None:

@@ -98,9 +98,9 @@ def resolve(reference: str) -> tuple[Path, list[str]]:
     place, _, name = reference.partition("::")
     group, _, stem = place.rpartition("/")
     if group == "proof":
-        return ROOT / "hw" / "formal" / "catalog.py", [stem] if stem in _proofs() else []
-    if group == "cocotb":
-        path = ROOT / "sim" / "testbenches" / f"{stem}.py"
+        return ROOT / "tests" / "formal" / "catalog.py", [stem] if stem in _proofs() else []
+    if group.partition("/")[0] == "cocotb":
+        path = ROOT / "tests" / "hw" / group.removeprefix("cocotb").lstrip("/") / f"bench_{stem}.py"
         return path, [test for test in _functions(path, "") if test.startswith(name)]
     path = ROOT / "tests" / group / f"test_{stem}.py"
     return path, [test for test in _functions(path, "test_") if test.startswith(f"test_{name}")]
@@ -123,8 +123,8 @@ def _functions(path: Path, prefix: str) -> list[str]:
 @cache
 def _proofs() -> frozenset[str]:
     """Names in the catalogue of proofs, which needs the hardware packages."""
-    sys.path.insert(0, str(ROOT / "hw"))
-    from formal.catalog import PROOFS
+    sys.path.insert(0, str(ROOT))
+    from tests.formal.catalog import PROOFS
 
     return frozenset(proof.name for proof in PROOFS)
 
@@ -152,8 +152,10 @@ def _lines(plan: list[Feature]) -> Iterator[str]:
     yield "Generated from tests/testplan.toml by tests/testplan.py: edit there. A test holds this page fresh, and"
     yield "sees to it that everything named here exists."
     yield ""
-    yield "What is promised, where, and what shows it. `cocotb/` are benches in `sim/testbenches/`, `proof/` entries"
-    yield "of `hw/formal/catalog.py`, all else `tests/<group>/test_<file>.py`; a name stands for all that begin so."
+    yield "What is promised, where, and what shows it. `cocotb/<folder>/<name>` is the bench"
+    yield "`tests/hw/<folder>/bench_<name>.py`, `proof/` an entry of `tests/formal/catalog.py`, all else"
+    yield "`tests/<folder>/test_<name>.py`; a name stands for all that begin so."
+
     yield "Those marked `long` run in `make test-long`, all others in `make test`; both count here."
     yield ""
     yield "| state | features | meaning |"

@@ -27,7 +27,7 @@
 #define AMOEBA_BLOCK_LENGTH 0x008 /* R: Bytes of the block. */
 #define AMOEBA_BLOCK_NEXT 0x00c /* R: BAR offset of the next block; 0 in the last one. */
 
-/* What this NIC is, and its own network address. */
+/* Identity and parameters of the NIC, and its own network address. */
 #define AMOEBA_DEVICE_TYPE 0x414d0001
 #define AMOEBA_DEVICE_VERSION 1
 #define AMOEBA_DEVICE_ABI_VERSION 0x010 /* R: ABI of registers, descriptors and completions. */
@@ -57,7 +57,7 @@
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
 
-/* Which atomics this build executes; index = libfabric's operation number (20 used). */
+/* Atomics that this build executes; index = libfabric's operation number (20 used). */
 #define AMOEBA_ATOMICS_TYPE 0x414d0002
 #define AMOEBA_ATOMICS_VERSION 1
 #define AMOEBA_ATOMICS_BASE 0x020 /* R: Per operation, the datatypes (bit = libfabric's number) of fi_atomic. */
@@ -145,7 +145,7 @@
 #define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here (16 bits); opens a new PDC. */
 #define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here (16 bits), as if it had timed out. */
 
-/* What happened since reset. */
+/* Counts of events since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006
 #define AMOEBA_COUNTERS_VERSION 1
 #define AMOEBA_COUNTERS_VALUE 0x010 /* R: Counters, in the order of Counter. */
@@ -167,7 +167,7 @@
 
 /* One request of a transmit ring, in host memory. */
 struct amoeba_tx_descriptor {
-    uint8_t opcode; /* What to do. */
+    uint8_t opcode; /* Operation. */
     uint8_t op; /* Atomic operation, libfabric's number. */
     uint8_t datatype; /* Atomic datatype, libfabric's number. */
     uint8_t flags; /* Modifiers. */
@@ -186,7 +186,7 @@ struct amoeba_tx_descriptor {
 
 /* One entry of a context's receive ring, in host memory. */
 struct amoeba_rx_descriptor {
-    uint8_t opcode; /* What to do. */
+    uint8_t opcode; /* Operation. */
     uint8_t flags; /* Modifiers. */
     uint8_t counter; /* Event counter that every message received into the buffer advances; 0: none. */
     uint8_t target_context; /* Context that the message is for if ADDRESSED. */
@@ -197,12 +197,12 @@ struct amoeba_rx_descriptor {
     uint64_t context; /* The application's context, returned in events. */
     uint32_t source_ip; /* IPv4 address wanted if DIRECTED. */
     uint32_t source_context; /* Context of the sender wanted if DIRECTED. */
-    uint32_t least_room; /* A MULTI buffer with less room than this is used up. */
+    uint32_t least_room; /* A MULTI buffer with less free space than this is used up. */
     uint32_t reserved1; /* Zero. */
     uint64_t reserved2; /* Zero. */
 };
 
-/* What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it. */
+/* Payload of a rendezvous message instead of its data; NICs copy it like any other, drivers use it. */
 struct amoeba_rendezvous {
     uint64_t key; /* Key to read the message with, from ``buffer_offset`` 0 on. */
     uint64_t token; /* Even. Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. With token + 1: nobody will read the message. */
@@ -243,15 +243,15 @@ struct amoeba_event {
     uint32_t reserved2; /* Zero. */
     uint32_t reserved3; /* Zero. */
     uint8_t target_context; /* Context that the request was for. */
-    uint8_t kind; /* What happened. */
+    uint8_t kind; /* Kind of the event. */
     uint8_t status; /* Return code. */
     uint8_t flags; /* Phase bit; what is valid. */
 };
 
 /* One entry of the event counters in host memory; written by a single write, never read. */
 struct amoeba_event_counter {
-    uint64_t success; /* Requests or messages that ended well. */
-    uint64_t error; /* Those that did not. */
+    uint64_t success; /* Requests or messages that succeeded. */
+    uint64_t error; /* Requests or messages that failed. */
 };
 
 /* One slot of the trace port. */
@@ -308,7 +308,7 @@ enum amoeba_datatype { /* enum fi_datatype. Members from FI_FLOAT16 on (2.x) are
     AMOEBA_DATATYPE_FI_FLOAT8_E5M2 = 19,
 };
 
-enum amoeba_descriptor_opcode { /* What a transmit descriptor asks for. */
+enum amoeba_descriptor_opcode { /* Operations of transmit descriptors. */
     AMOEBA_DESCRIPTOR_OPCODE_NOP = 0,
     AMOEBA_DESCRIPTOR_OPCODE_WRITE = 1,
     AMOEBA_DESCRIPTOR_OPCODE_READ = 2,
@@ -334,7 +334,7 @@ enum amoeba_descriptor_flags {
     AMOEBA_DESCRIPTOR_FLAGS_FENCE_ALL = 0x20,
 };
 
-enum amoeba_receive_opcode { /* What a receive descriptor asks for. */
+enum amoeba_receive_opcode { /* Operations of receive descriptors. */
     AMOEBA_RECEIVE_OPCODE_RECEIVE = 1,
     AMOEBA_RECEIVE_OPCODE_PEEK = 2,
     AMOEBA_RECEIVE_OPCODE_TAKE = 3,
@@ -352,7 +352,7 @@ enum amoeba_completion_flags {
     AMOEBA_COMPLETION_FLAGS_PHASE = 0x80,
 };
 
-enum amoeba_event_kind { /* What happened to memory of a context, or to a message for it, that nobody here asked for. */
+enum amoeba_event_kind { /* Kinds of events: accesses by peers to the memory of a context, and the fate of messages and receives. */
     AMOEBA_EVENT_KIND_REMOTE_WRITE = 1,
     AMOEBA_EVENT_KIND_REMOTE_READ = 2,
     AMOEBA_EVENT_KIND_REMOTE_ATOMIC = 3,
@@ -397,7 +397,7 @@ enum amoeba_peer_flags {
     AMOEBA_PEER_FLAGS_VALID = 0x1,
 };
 
-enum amoeba_counter { /* What the NIC counts, in the order of the counter block. Each counts modulo 2**32 since reset. */
+enum amoeba_counter { /* Counters of the NIC, in the order of the counter block. Each counts modulo 2**32 since reset. */
     AMOEBA_COUNTER_DESCRIPTORS = 0,
     AMOEBA_COUNTER_COMPLETIONS = 1,
     AMOEBA_COUNTER_ERROR_COMPLETIONS = 2,
@@ -527,7 +527,7 @@ enum amoeba_next_header {
     AMOEBA_NEXT_HEADER_RESPONSE_DATA_SMALL = 6,
 };
 
-enum amoeba_control_type { /* What a PDS control packet says (next_header of its prologue). */
+enum amoeba_control_type { /* Types of PDS control packets (next_header of its prologue). */
     AMOEBA_CONTROL_TYPE_NOOP = 0,
     AMOEBA_CONTROL_TYPE_ACK_REQUEST = 1,
     AMOEBA_CONTROL_TYPE_CLEAR_COMMAND = 2,
@@ -922,7 +922,7 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UCP_MESSAGE_ENDPOINT_OFFSET 40
 #define AMOEBA_UCP_MESSAGE_ENDPOINT_WIDTH 24
 
-/* What an AM_LONG begins with: where the data is read, as in a RENDEZVOUS, and how much it is. */
+/* Begin of an AM_LONG: where the data is read, as in a RENDEZVOUS, and how much it is. */
 #define AMOEBA_UCP_LONG_MESSAGE_SIZE 40
 #define AMOEBA_UCP_LONG_MESSAGE_KEY_OFFSET 0
 #define AMOEBA_UCP_LONG_MESSAGE_KEY_WIDTH 64

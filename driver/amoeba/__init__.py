@@ -1,8 +1,8 @@
 """Amoeba's driver: libfabric's objects, calls and numbers in Python, on any Amoeba NIC.
 
-Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_cluster` (one of them per process) or
-:class:`Fabric` (devices you opened), then make a domain, memory regions, an address vector, a completion queue and
-endpoints from it.
+Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_cluster` (one NIC per process) or
+:class:`Fabric` (devices that you opened). Then make a domain, memory regions, an address vector, a completion queue
+and endpoints from the fabric.
 """
 
 from amoeba_model.impairments import Impairments

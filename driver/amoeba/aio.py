@@ -8,9 +8,9 @@
         remote = completions.endpoint(endpoint)
         await remote.fetch_atomic(np.uint64(1), found, peer, address, key, Op.FI_SUM)
 
-Waiting is by file descriptors, so that other tasks run meanwhile. Cancelling a task, or a timeout, ends the waiting;
-it takes back receives and what still waits for a counter, but no other operation: a NIC cannot call it back. Until it
-completes its buffers are kept alive, and may be written to.
+Waiting is by file descriptors, so that other tasks run meanwhile. Cancelling a task, or a timeout, ends the waiting.
+Receives are then cancelled, and so are operations that still wait for a counter. A NIC cannot cancel any other
+operation: until it completes, its buffers are kept alive, and may be written to.
 """
 
 from amoeba.libfabric.asyncio.endpoints import AsyncEndpoint, AsyncReceiver

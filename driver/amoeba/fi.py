@@ -10,16 +10,16 @@
     ...
     fi_fetch_atomic(ep, operand, 1, None, result, None, peer, addr, key, Datatype.FI_UINT64, Op.FI_SUM, context)
 
-What differs from C, everywhere:
+Differences from C, everywhere:
 
 - Output parameters are left out and returned instead, arrays without their length.
-- Errors are raised, as :class:`amoeba.FabricError`; FI_EAGAIN, too, of what is read, as
-  :class:`amoeba.TryAgainError`. What a call raises beyond that is said where the object's method of that name is.
+- Errors are raised, as :class:`amoeba.FabricError`. Calls that read raise FI_EAGAIN as well, as
+  :class:`amoeba.TryAgainError`. The object's method of the call's name lists the call's other errors.
 - Structures are those of :mod:`amoeba`; flags and enumerations are its classes, or plain numbers.
 - ``desc`` is the region itself. Objects have no context of their own.
 - Timeouts are in milliseconds, as in C, with -1 for none.
 
-The methods behind these functions are the pleasant layer: :class:`amoeba.Endpoint` and its neighbours.
+The methods behind these functions are the object-oriented interface: :class:`amoeba.Endpoint` and its neighbours.
 """
 
 from amoeba.libfabric.calls.atomic import (

@@ -1,12 +1,12 @@
 """UCX's UCP API in Python (UCX 1.12.1): C's names and orders of arguments, on any Amoeba NIC.
 
-What C returns through pointers is returned, what fails raises a :class:`UcsError`, structures are dataclasses whose
-absent fields are None: docs/ucp.md has the rules.
+Calls return values that C returns through pointers, and raise a :class:`UcsError` when they fail. Structures are
+dataclasses whose absent fields are None: docs/ucp.md has the rules.
 
-``__all__`` of a file of this folder is what it adds to these names; what else it defines is the driver's.
+``__all__`` of a file of this folder lists the names that it adds; its other names are internal.
 """
 
-from amoeba.openucx.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
+from amoeba.openucx.ucp import adapter, config, constants, datatypes, handles, library, status, structures
 from amoeba.openucx.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
 from amoeba.openucx.ucp.calls import (
     active_messages,
@@ -41,7 +41,6 @@ from amoeba.openucx.ucp.constants import *  # noqa: F403
 from amoeba.openucx.ucp.datatypes import *  # noqa: F403
 from amoeba.openucx.ucp.handles import *  # noqa: F403
 from amoeba.openucx.ucp.library import *  # noqa: F403
-from amoeba.openucx.ucp.members import *  # noqa: F403
 from amoeba.openucx.ucp.status import *  # noqa: F403
 from amoeba.openucx.ucp.structures import *  # noqa: F403
 
@@ -58,7 +57,6 @@ __all__ += flushes.__all__
 __all__ += handles.__all__
 __all__ += library.__all__
 __all__ += listeners.__all__
-__all__ += members.__all__
 __all__ += memory.__all__
 __all__ += requests.__all__
 __all__ += rma.__all__

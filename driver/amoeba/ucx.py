@@ -2,10 +2,10 @@
 
     import amoeba.ucx as ucxx
 
-Low level programs use :class:`Context`, :class:`Worker`, :class:`Endpoint` and :class:`Listener`, asyncio programs
-the functions of this module, which have a context and a worker of the process's own. Both have the same endpoints, of
-which every operation returns a :class:`Request`. docs/ucp.md has a table from ucxx to here; what ucxx
-lacks is remote memory: :meth:`Context.map`, :meth:`Endpoint.put`, :meth:`Endpoint.get`, :meth:`Endpoint.atomic`.
+Low level programs use :class:`Context`, :class:`Worker`, :class:`Endpoint` and :class:`Listener`. Asyncio programs
+use the functions of this module, which share a context and a worker of the process. Both have the same endpoints,
+whose operations return a :class:`Request`. docs/ucp.md has a table from ucxx to here. Unlike ucxx, this module has
+remote memory: :meth:`Context.map`, :meth:`Endpoint.put`, :meth:`Endpoint.get`, :meth:`Endpoint.atomic`.
 """
 
 from amoeba.openucx.ucxx import application, errors, names

@@ -7,7 +7,7 @@ ACCOUNTS, START, TRANSFERS = 2, 100, 15
 
 
 def withdraw(accounts, rank, number, amount):
-    """Take an amount by compare-and-swap, again until nobody came between; False if there is not enough."""
+    """Withdraw an amount by compare-and-swap, with retries after a conflict; False if the balance is too low."""
     nothing, found = np.zeros(1, np.int64), np.zeros(1, np.int64)
     accounts.Fetch_and_op(nothing, found, rank, number, MPI.NO_OP)
     accounts.Flush(rank)

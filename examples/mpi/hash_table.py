@@ -7,7 +7,7 @@ SLOTS, KEYS, EMPTY = 64, 15, 0
 
 
 def places(key, ranks):
-    """The rank that has a key, and the slots to try there, in order."""
+    """Find the rank that has a key, and the slots to try there, in order."""
     mixed = key * 0x9E3779B97F4A7C15 % 2**64
     return mixed % ranks, [((mixed >> 32) + step) % SLOTS for step in range(SLOTS)]
 
@@ -49,7 +49,7 @@ def main():
         if find(table, key) != key * key:
             raise RuntimeError(f"expected {key * key} at {key}, found {find(table, key)}")
     if find(table, 4711) is not None:
-        raise RuntimeError("found a key that nobody inserted")
+        raise RuntimeError("found a key that was never inserted")
     table.Unlock_all()
     entries = world.gather(int((local[:, 0] != EMPTY).sum()))
     if world.rank == 0:

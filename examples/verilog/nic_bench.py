@@ -1,4 +1,4 @@
-"""The NIC in a cocotb testbench: what testbench.cpp does, with cocotbext-axi's buses. `make cocotb` runs it.
+"""The NIC in a cocotb testbench: testbench.cpp's program, with cocotbext-axi's buses. `make cocotb` runs it.
 
 Names and numbers are those of the model that the hardware was made from; ``amoeba.h`` has the same for C.
 """
@@ -14,7 +14,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave, AxiStream
 HOST_BASE = 0x1000_0000
 RING, COMPLETIONS, SOURCE = HOST_BASE, HOST_BASE + 0x1000, HOST_BASE + 0x2000
 BLOCKS = {placed.block.name: placed for placed in bar_blocks(NicParameters(contexts=1))}
-"""Where registers are; the walk over the blocks in testbench.cpp finds the same."""
+"""Places of registers; testbench.cpp finds them by following the blocks."""
 
 
 class Host:

@@ -15,7 +15,7 @@ class CommitQueue(wiring.Component):
     shape : shape-like
         Payload of both streams.
     depth : int
-        Beats it holds, committed or not: a power of two. What is written between two commits must fit.
+        Beats it holds, committed or not: a power of two. The beats between two commits must fit.
 
     Members
     -------

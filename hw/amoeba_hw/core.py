@@ -32,7 +32,7 @@ READERS = (
     Requester.RECEIVE_FETCH,
 )
 DESCRIPTOR_READS = 128
-"""Descriptors that the initiator fetches ahead, and operand fetches under way: with 250 cycles of host latency, one
+"""Descriptors that the initiator fetches ahead, and operand fetches in flight: with 250 cycles of host latency, one
 request every 3 cycles (the wire's own pace at 256 bits) needs more than 83."""
 WRITERS = (
     Requester.RESULT_WRITER,
@@ -262,7 +262,7 @@ class Core(wiring.Component):
         m.d.comb += self.registers.counts.eq(Cat(*pulses))
 
     def _observed(self, name):
-        """The one output of that name among all blocks. Raises LookupError unless there is exactly one."""
+        """Find the one output of that name among all blocks. Raises LookupError unless there is exactly one."""
         found = [getattr(block, name) for block in self._blocks.values() if hasattr(block, name)]
         if len(found) != 1:
             raise LookupError(f"expected one block with an output {name}, got {len(found)}")

@@ -27,7 +27,7 @@ def move_registers(netlist):
     Parameters
     ----------
     netlist : dict
-        What Yosys' ``write_json`` has written, after ``synth_ecp5``; it is not changed.
+        Output of Yosys' ``write_json``, after ``synth_ecp5``; it is not changed.
 
     Returns
     -------
@@ -98,7 +98,7 @@ class _Registers:
             self._driver[net] = name
 
     def _common(self, names):
-        """The clock's connection and whether GSR resets, if these are plain registers alike in both, else None."""
+        """Return the clock's connection and whether GSR resets, if plain registers agree in both; else Nones."""
         cells = [self._cells.get(name) for name in names]
         if not all(cell and _is_plain(cell) for cell in cells):
             return None, None

@@ -139,7 +139,7 @@ MEMORY_REQUEST = data.StructLayout(
         "psn": 32,  # for the trace
     }
 )
-"""What the target asks of the memory engine; checked already."""
+"""Request of the target to the memory engine; checked already."""
 
 PEER = data.StructLayout(
     {
@@ -175,7 +175,7 @@ PDC_COMMAND = data.StructLayout({"select": 1, "close": 1, "pdc": 16})
 PDC_VIEW = data.StructLayout(
     {"state": 2, "ip": 32, "spdcid": 16, "job_id": 24, "context": 12, "expected": 32, "came": 48}
 )
-"""What these registers show of the target PDC that was selected last."""
+"""Values of these registers for the target PDC that was selected last."""
 
 RING_INDEX = data.StructLayout({"context": 8, "index": 16})
 """A write to a doorbell page: the context whose page it is, and the ring index written."""

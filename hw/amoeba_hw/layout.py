@@ -17,14 +17,14 @@ def struct_layout(record: Record) -> data.StructLayout:
 
 
 def bytes_swapped(value: Value) -> Value:
-    """The value with its bytes in the opposite order. Raises ValueError unless it has whole bytes."""
+    """Reverse the order of a value's bytes. Raises ValueError unless it has whole bytes."""
     if len(value) % 8:
         raise ValueError(f"expected whole bytes, got {len(value)} bits")
     return Cat(*reversed([value[i : i + 8] for i in range(0, len(value), 8)]))
 
 
 def pack_wire(record: Record, values: Mapping[str, Value | int]) -> Value:
-    """A big-endian record as it travels: its first byte in bits 0 to 7. Fields not named are zero.
+    """Pack a big-endian record as it travels: its first byte in bits 0 to 7. Fields not named are zero.
 
     Raises LayoutError on unknown fields; values are truncated or zero-extended to their field.
     """

@@ -13,7 +13,7 @@ CUT = data.StructLayout({"skip": 14, "length": 14})
 
 
 def select(width, choices):
-    """The value whose condition holds, of pairs (condition, value); zero if none does.
+    """Select the value whose condition holds, of pairs (condition, value); zero if none does.
 
     An OR of ANDs: the conditions must exclude each other.
     """
@@ -35,7 +35,7 @@ def funnel(previous, current, offset, offsets):
 
 
 def masked(value, count):
-    """The first ``count`` bytes of ``value``, and zeros behind them."""
+    """Keep the first ``count`` bytes of ``value``, with zeros behind them."""
     return Cat(Mux(count > n, value.word_select(n, 8), 0) for n in range(len(value) // 8))
 
 
@@ -99,7 +99,7 @@ class Realign(wiring.Component):
             needs_beat.eq(~self._holding | (remaining > at_hand)),
             # Of a part that spreads over several beats, the first is only stored.
             complete.eq(self._holding | (remaining <= at_hand)),
-            # What is not part of the packet may change while ``o`` waits.
+            # Bytes outside the packet may change while ``o`` waits.
             current.eq(Mux(needs_beat, self.i.p.data, 0)),
             first.eq(Mux(self._holding, self._previous, current)),
             self.o.p.data.eq(funnel(first, current, offset, self._offsets)),

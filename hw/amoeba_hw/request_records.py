@@ -38,11 +38,11 @@ __all__ = [
 COUNTERS = 3
 """Event counters that an answer may advance: a context's or a receive's, and a key's for reads and for writes."""
 GENERATION_BITS = 16
-"""A context's generation changes when it is disabled; room for events that an earlier one took is forgotten."""
+"""A context's generation changes when it is disabled; event entries that an earlier one reserved are forgotten."""
 
 INCARNATION_BITS = 8
-"""A target PDC's incarnation changes when it is opened, if something was accepted since it was opened before.
-Requests of several can be in the target at once, but fewer than 2**8 requests."""
+"""A target PDC's connection epoch changes when it is opened, if something was accepted since it was opened before.
+Requests of several epochs can be in the target at once, but fewer than 2**8 requests."""
 
 RECEIVER = data.StructLayout({"valid": 1, "context": 8})
 """The context whose receives meet the messages for a context; valid while that is enabled, and this one exists."""
@@ -58,7 +58,7 @@ SEQUENCED_REQUEST = data.StructLayout(
         "incarnation": INCARNATION_BITS,
         "dropped": 1,  # not accepted: only its payload is still to be swallowed, or kept
         "gap": GAP_PASSAGE,
-        "promised": 1,  # room for its event is taken
+        "promised": 1,  # an entry for its event is reserved
         "slot_promised": 1,  # and an unexpected slot
         "receive_kept": 1,  # or a receive that it meets is kept for it
         "receiver": 8,  # the context of which they are: for messages see Receivers
@@ -72,19 +72,19 @@ LOCATED_REQUEST = data.StructLayout({"request": SEQUENCED_REQUEST, "found": 1, "
 """A request and the entry of its key, if ``found``."""
 
 OPERAND_JOB = data.StructLayout({"has_operand": 1, "has_compare": 1, "reversed": 1, "operand": CUT, "compare": CUT})
-"""What to do with one payload: which parts are operands and compare values. With neither it is swallowed.
+"""Job with one payload: which parts are operands and compare values. With neither it is swallowed.
 ``reversed``: it is a compare-and-swap extension, whose values stand the other way round."""
 
 EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERATION_BITS})
-"""When valid: room in the context's event ring for one entry is taken, or given back."""
+"""When valid: one entry of the context's event ring is reserved, or released."""
 
 EVENT_ORDER = data.StructLayout(
     {
-        "promised": 1,  # room in the ring is taken: to be used or given back
+        "promised": 1,  # an entry of the ring is reserved: to be used or released
         "context": 8,
         "generation": GENERATION_BITS,
         "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
-        "kind": 8,  # EventKind; 0: there is no event, and what is promised is given back
+        "kind": 8,  # EventKind; 0: there is no event, and its reserved entry is released
         "flags": 8,  # EventFlags
         "status": 8,  # unless the request was executed and is not OK: then that
         "user_context": 64,
@@ -97,7 +97,7 @@ EVENT_ORDER = data.StructLayout(
         "target": 8,  # the context that the request is for
     }
 )
-"""What the event of a request or of a receive descriptor says, besides what its answer says."""
+"""Fields of the event of a request or of a receive descriptor, besides those of its answer."""
 
 _DESTINATION = {
     "mac": 48,
@@ -110,7 +110,7 @@ _DESTINATION = {
     "dpdcid": 16,
     "incarnation": INCARNATION_BITS,
 }
-"""Which packet is answered, and where its answer is to go."""
+"""The answered packet, and the destination of its answer."""
 
 ANSWER = data.StructLayout(
     _DESTINATION
@@ -127,7 +127,7 @@ ANSWER = data.StructLayout(
         "event": EVENT_ORDER,
     }
 )
-"""What is to be known of a request to answer it."""
+"""Fields of a request that its answer needs."""
 
 ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, COUNTERS), "error": 1, "context": 8})
 """The event counters that an answer advances, 0: none. ``context``: whose receive names them; NO_CONTEXT: registers
@@ -144,7 +144,7 @@ MESSAGE = data.StructLayout(
         "target_generation": GENERATION_BITS,  # of the context that it is for, when it was accepted
     }
 )
-"""What matching has to know of a request. Until then ``buffer_offset`` is the memory request's address, and of the
+"""Fields of a request for matching. Until then ``buffer_offset`` is the memory request's address, and of the
 event tag, data, initiator, target, generation and the flags IMMEDIATE and TAGGED are valid."""
 
 CHECKED_REQUEST = data.StructLayout(
@@ -159,7 +159,7 @@ CHECKED_REQUEST = data.StructLayout(
         "context": 8,  # for the trace
     }
 )
-"""What is to be done about one request."""
+"""A checked request, with all its work."""
 
 CHECK_REPORT = data.StructLayout({"valid": 1, "pdc": 16, "passed": 1})
 """When valid: what came of the checks of a request that the PdcTable has accepted, one for each, in order."""
@@ -178,7 +178,7 @@ RECEIVE_QUESTION = data.StructLayout(
 """When valid, until it is answered: whether a message that has not been accepted yet would meet a receive."""
 
 RECEIVE_REPLY = data.StructLayout({"valid": 1, "found": 1})
-"""When valid, in one cycle: the answer. What was ``found`` is kept for the message, which is to be accepted next."""
+"""When valid, in one cycle: the answer. A ``found`` receive is kept for the message, which is to be accepted next."""
 
 KEPT_ANSWER = data.StructLayout(
     {
@@ -193,7 +193,7 @@ KEPT_ANSWER = data.StructLayout(
         "data": 8 * ANSWER_INLINE_SIZE,  # if payload_length is not above ANSWER_INLINE_SIZE
     }
 )
-"""An answer as it is kept, to be given again."""
+"""An answer as it is kept, for replay."""
 
 DUPLICATE = data.StructLayout(_DESTINATION)
 """A request received again, and where its answer is to go."""
@@ -218,7 +218,7 @@ def acknowledges(header, destination):
 
 
 def response_opcode(return_code, has_data):
-    """The FRAME_HEADER's opcode of an answer: without a return code there is no response."""
+    """Return the FRAME_HEADER's opcode of an answer: without a return code there is no response."""
     with_code = Mux(has_data, ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value)
     return Mux(return_code == ReturnCode.NULL.value, ResponseOpcode.NONE.value, with_code)
 

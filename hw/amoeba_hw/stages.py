@@ -6,14 +6,14 @@ __all__ = ["delayed", "registered"]
 
 
 def registered(m, name, value):
-    """The value, or view, of the cycle before; undefined after reset."""
+    """Register a value, or view: return that of the cycle before, undefined after reset."""
     register = Signal(value.shape(), name=name, reset_less=True)
     m.d.sync += register.eq(value)
     return register
 
 
 def delayed(m, name, value, cycles):
-    """The value, or view, of now and of each of the ``cycles`` before, the newest first; undefined after reset."""
+    """Return a value, or view, of now and of each of ``cycles`` before, the newest first; undefined after reset."""
     stages = [value]
     for cycle in range(1, cycles + 1):
         stages.append(registered(m, f"{name}_{cycle}", stages[-1]))

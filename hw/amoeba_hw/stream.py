@@ -23,12 +23,12 @@ __all__ = [
 
 
 def _payload_shape(interface):
-    """The payload's shape as the signature declares it, whichever way the interface faces."""
+    """Return the payload's shape as the signature declares it, whichever way the interface faces."""
     return interface.signature.members["payload"].shape
 
 
 def _canonical(shape):
-    """The shape in a form whose ``==`` means "the same fields": 8 becomes unsigned(8), layouts stay."""
+    """Return the shape in a form whose ``==`` means "the same fields": 8 becomes unsigned(8), layouts stay."""
     if isinstance(shape, ShapeCastable) or (isinstance(shape, type) and issubclass(shape, enum.Enum)):
         return shape
     return Shape.cast(shape)
@@ -110,7 +110,7 @@ class Queue(wiring.Component):
         width = Shape.cast(_payload_shape(self.i)).width
         m.submodules.rows = rows = memory.Memory(shape=width, depth=self._depth, init=[])
         write = rows.write_port()
-        # What enters while nothing else is inside is on offer in the next cycle; amaranth.lib.fifo takes two.
+        # A payload that enters an empty queue is on offer in the next cycle; amaranth.lib.fifo takes two.
         read = rows.read_port(transparent_for=[write])
         enters, leaves, moves = Signal(), Signal(), Signal()
         m.d.comb += [

@@ -81,7 +81,7 @@ class ToolStoppedError(RuntimeError):
 
 @dataclass(frozen=True)
 class SynthesisResult:
-    """What a block costs, the registers and shift register of its harness included."""
+    """Size and speed of a block, the registers and shift register of its harness included."""
 
     luts: int
     registers: int
@@ -165,7 +165,7 @@ def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=
     Parameters
     ----------
     frequency_mhz : float
-        What the placer aims at.
+        Target of the placer.
     seed : int
         Of the placer.
     timeout : float
@@ -210,7 +210,7 @@ def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=
 
 
 def occupied(log: str, frequency_mhz: float = 0.0) -> SynthesisResult:
-    """What nextpnr's log says a block occupies; it says so before it begins to place."""
+    """Read the size of a block from nextpnr's log, which has it before placement begins."""
     used = {
         name: int(re.findall(rf"{name}:\s*(\d+)/", log)[0])
         for name in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D", "DP16KD")
@@ -256,13 +256,13 @@ def count_ecp5_rtlil(rtlil_text: str) -> SynthesisResult:
 
 
 def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:
-    """A block in a :class:`Harness`, as the text that Yosys reads: the same for the same hardware."""
+    """Convert a block in a :class:`Harness` to the text that Yosys reads: the same for the same hardware."""
     with without_collection():
         return rtlil.convert(Harness(block, global_reset=global_reset), emit_src=False)
 
 
 def _netlist(folder: Path, rtlil_text: str) -> dict[str, Any]:
-    """A block in its harness, made of the ECP5's cells, as Yosys' ``write_json`` has it."""
+    """Synthesize a block in its harness to the ECP5's cells, as Yosys' ``write_json`` has them."""
     (folder / "top.il").write_text(rtlil_text)
     run_yosys(folder, _ECP5_SCRIPT)
     return move_registers(json.loads((folder / "top.json").read_text()))
@@ -273,7 +273,7 @@ def _native_nextpnr() -> str | None:
 
 
 def nextpnr_version() -> str:
-    """Which nextpnr ``synthesize`` takes, in words: one on the PATH, if there is one, else WebAssembly.
+    """Name the nextpnr that ``synthesize`` takes: one on the PATH, if there is one, else WebAssembly.
 
     Raises
     ------

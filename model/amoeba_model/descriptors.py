@@ -1,8 +1,8 @@
-"""What driver and NIC exchange through host memory: descriptors, completions, events and counters.
+"""Records that driver and NIC exchange through host memory: descriptors, completions, events and counters.
 
 Every ring has a power-of-two number of entries. Producer and consumer indices count modulo 2**16 and are
-taken modulo the ring size to find an entry. A completion entry is valid when its phase bit differs from what
-the driver left there: the ring starts zeroed, and the NIC writes phase 1 on its first lap, 0 on the second.
+taken modulo the ring size to find an entry. A completion entry is valid when its phase bit differs from the one
+that the driver left there: the ring starts zeroed, and the NIC writes phase 1 on its first lap, 0 on the second.
 """
 
 import enum
@@ -36,7 +36,7 @@ ANSWER_INLINE_SIZE = 16
 
 
 class DescriptorOpcode(enum.IntEnum):
-    """What a transmit descriptor asks for."""
+    """Operations of transmit descriptors."""
 
     NOP = 0
     """Nothing; completes at once, or with FENCE or FENCE_ALL when what these wait for has been answered."""
@@ -84,7 +84,7 @@ TX_DESCRIPTOR = Record(
     "tx_descriptor",
     64,
     (
-        Field("opcode", 8, "What to do.", DescriptorOpcode),
+        Field("opcode", 8, "Operation.", DescriptorOpcode),
         Field("op", 8, "Atomic operation, libfabric's number.", Op),
         Field("datatype", 8, "Atomic datatype, libfabric's number.", Datatype),
         Field("flags", 8, "Modifiers.", DescriptorFlags),
@@ -109,7 +109,7 @@ TX_DESCRIPTOR = Record(
 
 
 class ReceiveOpcode(enum.IntEnum):
-    """What a receive descriptor asks for."""
+    """Operations of receive descriptors."""
 
     RECEIVE = 1
     """Receive a message, or with MULTI several."""
@@ -137,7 +137,7 @@ RX_DESCRIPTOR = Record(
     "rx_descriptor",
     64,
     (
-        Field("opcode", 8, "What to do.", ReceiveOpcode),
+        Field("opcode", 8, "Operation.", ReceiveOpcode),
         Field("flags", 8, "Modifiers.", ReceiveFlags),
         Field("counter", 8, "Event counter that every message received into the buffer advances; 0: none."),
         Field("target_context", 8, "Context that the message is for if ADDRESSED."),
@@ -148,7 +148,7 @@ RX_DESCRIPTOR = Record(
         Field("context", 64, "The application's context, returned in events."),
         Field("source_ip", 32, "IPv4 address wanted if DIRECTED."),
         Field("source_context", 32, "Context of the sender wanted if DIRECTED."),
-        Field("least_room", 32, "A MULTI buffer with less room than this is used up."),
+        Field("least_room", 32, "A MULTI buffer with less free space than this is used up."),
         Field("reserved1", 32, "Zero."),
         Field("reserved2", 64, "Zero."),
     ),
@@ -173,7 +173,7 @@ RENDEZVOUS = Record(
         Field("pid_on_fep", 16, "Its UET process id."),
         Field("reserved0", 16, "Zero."),
     ),
-    "What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it.",
+    "Payload of a rendezvous message instead of its data; NICs copy it like any other, drivers use it.",
 )
 
 
@@ -202,7 +202,7 @@ COMPLETION = Record(
 
 
 class EventKind(enum.IntEnum):
-    """What happened to memory of a context, or to a message for it, that nobody here asked for."""
+    """Kinds of events: accesses by peers to the memory of a context, and the fate of messages and receives."""
 
     REMOTE_WRITE = 1
     """A WRITE with immediate data was performed."""
@@ -268,7 +268,7 @@ EVENT = Record(
         Field("reserved2", 32, "Zero."),
         Field("reserved3", 32, "Zero."),
         Field("target_context", 8, "Context that the request was for."),
-        Field("kind", 8, "What happened.", EventKind),
+        Field("kind", 8, "Kind of the event.", EventKind),
         Field("status", 8, "Return code."),
         Field("flags", 8, "Phase bit; what is valid.", EventFlags),
     ),
@@ -279,8 +279,8 @@ EVENT_COUNTER = Record(
     "event_counter",
     16,
     (
-        Field("success", 64, "Requests or messages that ended well."),
-        Field("error", 64, "Those that did not."),
+        Field("success", 64, "Requests or messages that succeeded."),
+        Field("error", 64, "Requests or messages that failed."),
     ),
     "One entry of the event counters in host memory; written by a single write, never read.",
 )

@@ -1,4 +1,4 @@
-"""What every NIC looks like from the host: the boundary below which model, RTL and board differ.
+"""Interface of every NIC to the host: the boundary below which model, RTL and board differ.
 
 Everything above this interface (the driver, the tests, the conformance checks) is the same for all devices.
 An I/O virtual address is the process virtual address unless a grant says otherwise; a device reaches host memory
@@ -33,7 +33,9 @@ class DmaFault:
     requester: str
     """Component of the NIC that asked: a name from :class:`amoeba_model.trace.Requester`."""
     context: int | None = None
-    """Whose access it was; :data:`amoeba_model.trace.NO_CONTEXT`: no context's. None: the host bus does not tell."""
+    """Number of the context that caused the access; :data:`amoeba_model.trace.NO_CONTEXT` if no context did. None
+    where the host bus does not carry it.
+    """
 
     def __str__(self) -> str:
         kind = "write" if self.write else "read"
@@ -101,7 +103,7 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def fileno(self) -> int:
-        """A descriptor that is readable while an interrupt has come that :meth:`wait` has not reported."""
+        """Return a file descriptor that is readable while :meth:`wait` has an interrupt to report."""
 
     @property
     def stepped(self) -> bool:
@@ -143,7 +145,10 @@ class Device(abc.ABC):
         return []
 
     def bus_events(self) -> list[BusEvent]:
-        """What the buses did since the last call, while :attr:`tracing` was set, by cycle; the model has none."""
+        """Return the events of the buses since the last call, while :attr:`tracing` was set, by cycle.
+
+        The model has no buses.
+        """
         return []
 
     def link_packets(self) -> list[LinkPacket]:

@@ -1,4 +1,4 @@
-"""What belongs to the process that made it: a child that was forked leaves it alone.
+"""Objects that belong to the process that made them: a forked child leaves them alone.
 
 A child has a copy of everything in memory, and shares what the operating system keeps: sockets, descriptors, mapped
 files. If it closed what it has copies of, it would do so to its parent.
@@ -12,12 +12,12 @@ __all__ = ["Owned", "own"]
 
 
 class Owned(Protocol):
-    """What a child must not use."""
+    """An object that a forked child must not use."""
 
     def forked(self) -> None:
-        """This is a copy, in a child of the process that has it: refuse everything, and touch nothing that is shared.
+        """Refuse every call from now on, and leave all shared state alone: this copy is in a forked child.
 
-        Descriptors of sockets can be closed, which the parent does not notice.
+        File descriptors of sockets may be closed, since the parent keeps its own.
         """
 
 

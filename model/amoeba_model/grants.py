@@ -12,7 +12,7 @@ _ADDRESSES = 1 << 64
 
 
 class _View:
-    """What one context may access."""
+    """Memory that one context may access."""
 
     def __init__(self) -> None:
         self.readable = CountedRanges()
@@ -32,7 +32,7 @@ class _View:
 
 
 class MemoryGrants:
-    """What a device has been granted, found in O(log n).
+    """Memory that a device has been granted, found in O(log n).
 
     A grant is for one context (a number; :data:`amoeba_model.trace.NO_CONTEXT` is that of accesses which belong to
     none), or for all. Grants may overlap if they translate alike; each is revoked by the (iova, length, context) it
@@ -43,7 +43,7 @@ class MemoryGrants:
         self._grants: dict[tuple[int, int, int | None], list[tuple[bool, int]]] = {}
         """(writable, host address) of each grant by (iova, length, context), the oldest first."""
         self._common = _View()
-        """What is granted to all."""
+        """Memory granted to all contexts."""
         self._views: dict[int | None, _View] = {None: self._common}
         """Besides that, what is granted to a context, together with what is granted to all."""
         self._translated = 0
@@ -105,7 +105,7 @@ class MemoryGrants:
             ) from None
 
     def _new_view(self, context: int) -> _View:
-        """That of a context to which nothing was granted alone."""
+        """Make the view of a context to which nothing was granted alone."""
         view = _View()
         for (iova, length, whose), alike in self._grants.items():
             if whose is None:
@@ -157,8 +157,10 @@ class MemoryGrants:
         return news
 
     def written(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of the parts of [start, end) that any context may write, by grants that do not translate; a
-        part may come several times."""
+        """Yield (start, end) of the parts of [start, end) that any context may write without translation.
+
+        A part may come several times.
+        """
         for view in self._views.values():
             for part, part_end, _ in view.writable.held(start, end):
                 yield part, part_end

@@ -1,4 +1,4 @@
-"""What goes wrong with frames on a link: by chance, but seeded, so that it goes wrong again in the same way."""
+"""Faults of links: by chance, but seeded, so that a run repeats the same faults."""
 
 import functools
 import random
@@ -14,7 +14,7 @@ _CHANCES = ("loss", "duplication", "corruption", "reordering")
 
 
 class Copy(NamedTuple):
-    """What arrives, or not, of a frame that was sent; two of them if it was duplicated."""
+    """One copy of a sent frame, which arrives or is lost; a duplicated frame has two."""
 
     data: bytes
     delay: int = 0
@@ -27,7 +27,7 @@ class Copy(NamedTuple):
 
     @property
     def remark(self) -> str:
-        """What happened, for people; empty if nothing did."""
+        """Description of the faults, for people; empty without a fault."""
         if self.lost:
             return "lost"
         happened = (
@@ -71,7 +71,7 @@ class Impairments:
             raise DeviceError(f"a frame is held back for at least one cycle, got {self.holdback}")
 
     def fate(self, link: str, number: int, data: bytes) -> list[Copy]:
-        """What becomes of frame ``number``, from 0, of a link."""
+        """Decide the fate of frame ``number``, from 0, of a link."""
         if self.is_perfect:
             return [Copy(data)]
         chance = random.Random(f"{self.seed}/{link}/{number}")
@@ -99,7 +99,7 @@ PERFECT = Impairments()
 
 
 def _damaged(chance: random.Random, data: bytes) -> tuple[bytes, str]:
-    """A frame that differs from ``data``, and how."""
+    """Damage a frame, and return it with a description of the damage."""
     kind = chance.randint(0, _MOST_FLIPS)
     if kind == 0 and len(data) > 1:
         length = chance.randrange(1, len(data))

@@ -32,7 +32,7 @@ _SIGNALS = tuple(
         signal.SIGPROF,
     )
 )
-"""Those that programs have handlers for which raise something."""
+"""Signals for which programs have handlers that raise exceptions."""
 _main = threading.main_thread().ident
 _get_ident = threading.get_ident
 
@@ -53,7 +53,7 @@ def _wait(number: int, frame: types.FrameType | None) -> None:
 def uninterrupted(function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
     """Call a function; the handlers of signals that come meanwhile are called when it is over.
 
-    Takes about a microsecond. Not for what waits. What it returns is lost if a handler raises then.
+    Takes about a microsecond. Not for functions that wait. The result is lost if a handler raises then.
     """
     global _waiting
     if _waiting or _get_ident() != _main:

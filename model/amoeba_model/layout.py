@@ -106,7 +106,7 @@ class Record:
 
 
 class Access(StrEnum):
-    """What software may do with a register."""
+    """Accesses of software to a register."""
 
     R = "r"
     """Read: the hardware's value."""

@@ -18,12 +18,12 @@ _LOCAL = 0x02
 
 
 def mac_of_link(host: str, port: int) -> bytes:
-    """The Ethernet address of the NIC that is reached at ``host``, an IPv4 address, and a port."""
+    """Return the Ethernet address of the NIC that is reached at ``host``, an IPv4 address, and a port."""
     return bytes([_LOCAL | port >> 6 & 0xFC]) + socket.inet_aton(host) + bytes([port & 0xFF])
 
 
 def ip_of_link(host: str, port: int) -> int:
-    """The IPv4 address that this NIC itself has."""
+    """Return the IPv4 address of the NIC that is reached at ``host`` and a port."""
     return int.from_bytes(socket.inet_aton(host)[2:], "big") << 16 | port
 
 

@@ -41,7 +41,7 @@ class Frame:
     """Clock cycle at which its last beat left the sender."""
     data: bytes
     remark: str = ""
-    """What the network did to it, in its :attr:`Network.log`; empty if it arrived as it left."""
+    """Fault that the network made, in its :attr:`Network.log`; empty if the frame arrived as it left."""
 
 
 class SimulatedDevice(Device):
@@ -59,7 +59,7 @@ class SimulatedDevice(Device):
         own(self)
 
     def forked(self) -> None:
-        """This is a copy, in a child of the process that has the NIC: from now on it is closed."""
+        """Close this copy of the NIC, which is in a forked child."""
 
     @abc.abstractmethod
     def run_until(self, cycle: int) -> None:
@@ -67,7 +67,7 @@ class SimulatedDevice(Device):
 
     @property
     def memory(self) -> MemoryGrants | None:
-        """What host memory it may access; None: that is not known."""
+        """Host memory that the NIC may access; None if that is not known."""
         return None
 
     @property
@@ -89,7 +89,7 @@ class SimulatedDevice(Device):
     def pause_transmission(self, cycle: int, stop: bool) -> None:
         """From a cycle on, which has not passed, let no frame begin to leave, or again all. In order of cycles.
 
-        A NIC that has no flow control goes on: then what its switch has no room for is dropped.
+        A NIC without flow control goes on, and its switch drops the frames that do not fit its buffer.
         """
 
     def bound_reception(self, size: int | None, *, pause: bool = False) -> None:
@@ -105,7 +105,7 @@ class SimulatedDevice(Device):
 
     @property
     def overflowed(self) -> int:
-        """Frames that its MAC had no room for."""
+        """Frames that did not fit the buffer of its MAC."""
         return 0
 
     @abc.abstractmethod
@@ -116,7 +116,8 @@ class SimulatedDevice(Device):
     def last_activity(self) -> int:
         """The clock when something last happened at the NIC's borders: registers, host memory, link, interrupts.
 
-        A peer that is waited for may let it rest, with work under way, as long as a retransmission takes.
+        The value may stay the same with requests in flight, while the NIC waits for a peer: for as long as a
+        retransmission takes.
         """
         return self.cycles
 
@@ -133,7 +134,7 @@ class SimulatedDevice(Device):
     """Cycles of such a clock per second of the wall's: as its simulation can bear with little work."""
 
     def function_reset(self) -> None:
-        """What PCIe calls a function level reset: the NIC forgets everything and stops, frames for it included.
+        """Perform PCIe's function level reset: the NIC forgets everything and stops, frames for it included.
 
         Its clock goes on, as the network's does, and grants stay: they are the host's.
         Raises DeviceError if it has none.
@@ -149,13 +150,13 @@ class SimulatedDevice(Device):
         return self._alarm
 
     def show_interrupts(self) -> None:
-        """Make the descriptor tell of interrupts that have come. Whoever lets time pass calls this afterwards."""
+        """Make the file descriptor readable if interrupts have come, after time has passed."""
         if self._alarm is not None and (vectors := self.take_interrupts()):
             self._raised |= vectors
             os.eventfd_write(self._alarm, 1)
 
     def _report_interrupts(self) -> int:
-        """What :meth:`wait` returns: the descriptor does not tell of them any more."""
+        """Return the interrupts for :meth:`wait`, and make the file descriptor unreadable."""
         vectors, self._raised = self._raised | self.take_interrupts(), 0
         if self._alarm is not None:
             with contextlib.suppress(BlockingIOError):  # it has told of none
@@ -236,19 +237,19 @@ class Traffic:
     """Held back, so that others could overtake it."""
     delayed: int = 0
     dropped: int = 0
-    """The switch had no room for it."""
+    """Did not fit the switch's buffer."""
     marked: int = 0
     """The switch has marked it: congestion experienced."""
 
 
 class Observer(Protocol):
-    """Who looks on while a network and its NICs work. What it raises ends the call that let time pass."""
+    """Observer of a network and its NICs. An exception that it raises ends the call that let time pass."""
 
     def stepped(self) -> None:
-        """A step has ended, and the program has done nothing since."""
+        """Look at the end of a step, before the program goes on."""
 
     def detaching(self, device: SimulatedDevice) -> None:
-        """A NIC is about to leave, and can be asked for the last time."""
+        """Look at a NIC for the last time, before it leaves."""
 
 
 @dataclass(eq=False)
@@ -293,8 +294,8 @@ class Network:
     impairments : Impairments
         Of what any NIC sends, unless :meth:`impair` says something else of it.
     switch : Switch, optional
-        What joins the links: None is a switch without end, in which no frame waits for another. ``latency`` is that
-        of the way to it; from there a frame arrives as it leaves.
+        Switch that joins the links. None is an unlimited switch, in which no frame waits for another. ``latency`` is
+        that of the link to the switch; from there a frame arrives as it leaves.
 
     A frame goes to the NIC whose :meth:`attach` named its destination MAC address. :attr:`traffic` counts what
     became of the frames. Every frame seen is kept in :attr:`log` while :attr:`recording` is set.
@@ -354,7 +355,7 @@ class Network:
 
     @property
     def outside(self) -> int | None:
-        """A descriptor that is readable when frames have come from other processes; None: there are none."""
+        """File descriptor that is readable when frames of other processes have come; None without such processes."""
         return None
 
     @property
@@ -412,7 +413,7 @@ class Network:
     def pause(self, device: SimulatedDevice) -> None:
         """Let everything from and to a NIC wait on its way until :meth:`resume`.
 
-        What waits for it at the port of a switch takes the place that there is.
+        Frames for it wait at its port of the switch, as far as they fit the buffer.
         Raises DeviceError if it is not attached.
         """
         link = self._link_of(device)
@@ -573,7 +574,7 @@ class Network:
     def _switch_over(self, queues: SwitchQueues) -> None:
         """Let the switch go on to where the NICs will be next, and tell them what comes of it.
 
-        Whatever leaves a NIC later, or is told by one, reaches the switch later.
+        Frames and pauses that leave a NIC later reach the switch later.
         """
         flights, until = self._flights, self.now + self.latency
         links = {link.port: link for link in self._links.values()}

@@ -95,7 +95,7 @@ class NicParameters:
         return min(self.window, max(_LEAST_AFTER_LOSS, self.gap_slots * 3 // 4))
 
     def cells(self) -> tuple[Cell, ...]:
-        """The (form, operation, datatype) cells that a NIC built with these parameters executes."""
+        """List the (form, operation, datatype) cells that a NIC built with these parameters executes."""
         return tuple(
             cell for cell in cells(extensions=True) if cell.op in self.ops and cell.datatype in self.datatypes
         )

@@ -38,8 +38,8 @@ MSIX_BAR_SIZE = 0x1000
 MSIX_PBA_OFFSET = 0x800
 MSIX_ENTRY_SIZE = 16
 REFUSED_OFFSET = 0xC00
-"""In the same BAR, read only: how many writes to BARs were not performed, as they were not of whole 32-bit words, too
-long or poisoned. Nobody else hears of a posted write. A function level reset leaves it."""
+"""In the same BAR, read only: the number of writes to BARs that were dropped, since they were not of whole 32-bit
+words, too long or poisoned. Posted writes have no other report. A function level reset leaves it."""
 
 CONFIG_SIZE = 4096
 CAPABILITIES = 0x40

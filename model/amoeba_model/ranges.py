@@ -52,7 +52,7 @@ class CountedRanges:
         return bool(self._segments)
 
     def add(self, start: int, end: int, shift: int = 0) -> None:
-        """Raises ShiftError, and adds nothing, if an address of it has another shift."""
+        """Add a range. Raises ShiftError, and adds nothing, if an address of it has another shift."""
         segments = self._segments
         index = bisect_right(segments, start, key=_START)
         # Nothing of it is held yet, nor what touches it: so it is with most.
@@ -76,7 +76,7 @@ class CountedRanges:
         self._join(first, index)
 
     def check(self, start: int, end: int, shift: int) -> None:
-        """Raises ShiftError if :meth:`add` would."""
+        """Raise ShiftError if :meth:`add` would."""
         index = bisect_right(self._segments, start, key=_START) - 1
         self._check_shift(max(index, 0), start, end, shift)
 
@@ -102,8 +102,10 @@ class CountedRanges:
         self._join(first, last)
 
     def held(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """(start, end, shift) of the parts of [start, end) that any range holds, in order; those that touch may be
-        two parts."""
+        """Yield (start, end, shift) of the parts of [start, end) that any range holds, in order.
+
+        Ranges that touch may be two parts.
+        """
         index = bisect_right(self._segments, start, key=_START) - 1
         index += index < 0
         while index < len(self._segments):
@@ -125,8 +127,10 @@ class CountedRanges:
             yield at, end
 
     def locate(self, start: int, end: int) -> list[tuple[int, int]] | None:
-        """(shifted address, bytes) of the pieces of [start, end), as few as there can be; None if any address of it
-        is not held, or there is none."""
+        """Find (shifted address, bytes) of the pieces of [start, end), as few as there can be.
+
+        Returns None if any address of it is not held, or the range is empty.
+        """
         index = bisect_right(self._segments, start, key=_START) - 1
         if index < 0:
             return None

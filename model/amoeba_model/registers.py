@@ -84,7 +84,7 @@ class TargetPdcState(enum.IntEnum):
     """``state`` of a target PDC."""
 
     FREE = 0
-    """It was never opened since reset, or is none of the table."""
+    """Never opened since reset, or beyond the table."""
     OPEN = 1
     CLOSED = 2
     """By its initiator."""
@@ -106,7 +106,7 @@ class ContextControl(enum.IntFlag):
 
 
 class Counter(enum.IntEnum):
-    """What the NIC counts, in the order of the counter block. Each counts modulo 2**32 since reset."""
+    """Counters of the NIC, in the order of the counter block. Each counts modulo 2**32 since reset."""
 
     DESCRIPTORS = 0
     """Descriptors taken from transmit rings."""
@@ -198,7 +198,7 @@ DOORBELL_REGISTERS = (
 
 
 def key_slots(key: int, table_size: int) -> Iterator[int]:
-    """The slots of the key table in which ``key`` may lie, in the order the hardware looks (8 at most)."""
+    """Yield the slots of the key table in which ``key`` may lie, in the order the hardware looks (8 at most)."""
     folded = key ^ key >> 16 ^ key >> 32 ^ key >> 48
     for probe in range(min(KEY_PROBES, table_size)):
         yield (folded + probe) & 0xFFFF & (table_size - 1)
@@ -284,7 +284,7 @@ def _device_block() -> RegisterBlock:
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),
         ),
-        "What this NIC is, and its own network address.",
+        "Identity and parameters of the NIC, and its own network address.",
     )
 
 
@@ -300,7 +300,7 @@ def _atomics_block() -> RegisterBlock:
             _ro("fetch", 0xA0, f"Per operation, the {mask} of fi_fetch_atomic.", count=32),
             _ro("compare", 0x120, f"Per operation, the {mask} of fi_compare_atomic.", count=32),
         ),
-        f"Which atomics this build executes; index = libfabric's operation number ({len(Op)} used).",
+        f"Atomics that this build executes; index = libfabric's operation number ({len(Op)} used).",
     )
 
 
@@ -412,7 +412,7 @@ def _counters_block() -> RegisterBlock:
         1,
         0x100,
         (_ro("value", 0x10, "Counters, in the order of Counter.", count=len(Counter)),),
-        "What happened since reset.",
+        "Counts of events since reset.",
     )
 
 

@@ -26,9 +26,9 @@ _IP_DESTINATION = slice(30, 34)
 _MOST_FORMER = 16
 """Processes that had an address before and are remembered: a datagram of one of them is late, and dropped."""
 _MOST_HEARD = 4096
-"""Processes that are known by nothing but their frames; the one that was silent for longest makes room."""
+"""Processes that are known by nothing but their frames; the one that was silent for longest is replaced."""
 _MOST_ASKED = 4096
-"""Processes that were sent requests; the one that was sent one longest ago makes room."""
+"""Processes that were sent requests; the one with the oldest last request is replaced."""
 _TURN = 256
 """Most processes that are probed at a time."""
 
@@ -40,23 +40,23 @@ def asks(frame: bytes) -> bool:
 
 @dataclass(eq=False)
 class RemoteProcess:
-    """What is known of a process by what it sends."""
+    """Knowledge of a process, from its datagrams."""
 
     address: Link
     incarnation: int | None = None
-    """The number of the process in its datagrams; None: nothing has been heard of it."""
+    """The number of the process in its datagrams; None before the first one."""
     former: deque[int] = field(default_factory=lambda: deque(maxlen=_MOST_FORMER))
     """Numbers of the last processes that had the address before."""
     heard_at: float = 0.0
     """When its last frame came."""
     unanswered_probes: int = 0
-    """Since it was heard of last."""
+    """Probes since the last datagram of the process."""
     _requests: dict[bytes, bytes] = field(default_factory=dict)
     """The last frame that asks for an answer, by packet delivery context."""
 
     @property
     def awaited(self) -> bool:
-        """Whether a NIC here may wait for it, and would hear of its end."""
+        """Whether a NIC here may wait for the process, and would be notified of its end."""
         return self.incarnation is not None and bool(self._requests)
 
     def sends(self, frame: bytes) -> None:
@@ -65,10 +65,10 @@ class RemoteProcess:
             self._requests[frame[:6] + frame[_SENDER] + frame[_NUMBER]] = frame
 
     def refusals(self, *, replaced: bool = False) -> list[tuple[bytes, bytes]]:
-        """What the NICs of the process would have to say now that it is gone: NACKs, each with whom it is for.
+        """Make the NACKs that stand for the process now that it is gone, each with the NIC that it is for.
 
         One for every packet delivery context; those that wait for nothing ignore it. ``replaced``: another process
-        has its place. Contexts that nobody has answered in yet are this one's then, for all that can be said.
+        has its address. Contexts without an answer so far then count as contexts to the new process.
         """
         requests, self._requests = self._requests, {}
         if replaced:
@@ -164,7 +164,7 @@ def _opens(frame: bytes) -> bool:
 
 
 def _refusal(frame: bytes) -> bytes:
-    """The NACK that gives up the packet delivery context of a request; a damaged one is refused as it stands."""
+    """Make the NACK that gives up the packet delivery context of a request; return a damaged request as it is."""
     decoded = decode(frame)
     if not isinstance(decoded, DecodedFrame):
         return frame

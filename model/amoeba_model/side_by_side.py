@@ -87,8 +87,8 @@ class Crew:
 class Meetings:
     """Whether NICs could meet in host memory: one may write what another may access.
 
-    Then the one that comes first in a step has its way, and so they must not run at the same time. What comes and
-    goes with each request is looked at once, when it comes, in O(log n).
+    Then the one that comes first in a step decides, and so they must not run at the same time. Each new grant is
+    looked at once, in O(log n).
     """
 
     def __init__(self, grants: Sequence[MemoryGrants]) -> None:
@@ -105,7 +105,7 @@ class Meetings:
         )
 
     def possible(self) -> bool:
-        """Whether NICs could meet as things are. Those whose grants translate addresses are not told apart."""
+        """Whether NICs could meet with the present grants: True for any NIC whose grants translate addresses."""
         for each in self._grants:
             for start, end in each.news():
                 if self._shared(start, end):

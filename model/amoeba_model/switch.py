@@ -22,7 +22,7 @@ _CONGESTION_EXPERIENCED = 3
 
 @dataclass(frozen=True)
 class Switch:
-    """What a switch is like that has a port for each NIC.
+    """Parameters of a switch with a port for each NIC.
 
     A frame is stored when it has arrived (store and forward), and leaves through the port of the NIC that it is for,
     behind all that came there before. Numbers of bytes are those of frames without preamble and FCS.
@@ -34,13 +34,13 @@ class Switch:
         drop). With ``pause``, of frames that came from one NIC, whichever port they wait at.
     pause : bool
         IEEE 802.3x flow control, in both directions: a NIC of which more than half of ``buffer`` is taken is told to
-        stop, until no more than a quarter is; and no frame leaves for a NIC that has told the switch to. What has
-        begun is sent to its end, and what is told takes a link latency to be heard, so that frames still come.
+        stop, until no more than a quarter is; and no frame leaves for a NIC that has told the switch to stop. A frame
+        that has begun is sent to its end, and a pause takes a link latency to arrive, so that frames still come.
     rate : int
         Bytes that leave through a port per cycle: 32 are what a NIC of 256 bits sends.
     mark : int, optional
         Bytes at a port from which on IPv4 packets that come there are marked "congestion experienced" (RFC 3168,
-        section 5). They are, whatever they say of themselves: NICs of ours say that they do not understand it.
+        section 5), whether or not they announce that their sender knows of it: those of Amoeba's NICs do not.
     nic_buffer : int
         Bytes of arriving frames that each NIC's MAC holds, which tells the switch to stop as the switch does
         with ``pause``, and drops what does not fit without. The model takes what arrives at once, and needs none.
@@ -62,7 +62,7 @@ class Switch:
             raise DeviceError(f"expected a number of bytes from which on a switch marks frames, got {self.mark}")
 
     def check(self, latency: int) -> None:
-        """Raises DeviceError if NICs that are told to stop could not be in time, on links of this latency."""
+        """Raise DeviceError if NICs could not stop in time, on links of this latency."""
         headroom = 2 * latency * self.rate + 2 * _LONGEST_FRAME
         for name in ("buffer", "nic_buffer"):
             if self.pause and getattr(self, name) < 2 * headroom:
@@ -97,7 +97,7 @@ class Port:
 
 
 class Outcome(NamedTuple):
-    """What happens at a port: a frame leaves, or its NIC is told to stop or to go on."""
+    """Event at a port: a frame leaves, or the switch tells its NIC to stop or to go on."""
 
     cycle: int
     port: Port
@@ -131,12 +131,12 @@ class SwitchQueues:
         self.marked = 0
 
     def arrive(self, cycle: int, source: Port, target: Port, data: bytes) -> None:
-        """A frame will have arrived from one NIC, for another."""
+        """Add the arrival of a frame from one NIC, for another, at a cycle to come."""
         self.frames += 1
         self._add(cycle, _ARRIVED, target, source, data)
 
     def tell(self, cycle: int, port: Port, stop: bool) -> None:
-        """The switch will hear from a NIC that it is to stop, or to go on."""
+        """Add the arrival of a NIC's order to stop, or to go on."""
         self._add(cycle, _TOLD, port, None, stop)
 
     def block(self, port: Port, blocked: bool) -> None:
@@ -145,7 +145,7 @@ class SwitchQueues:
         self._add(self._now, _WOKEN, port, None, False)
 
     def forget(self, port: Port) -> None:
-        """The NIC is gone: what waits for it leaves for nobody."""
+        """Forget a NIC that is gone: the frames that wait for it are dropped as they leave."""
         port.paused = False
         self.block(port, False)
 
@@ -206,8 +206,10 @@ class SwitchQueues:
 
 
 def congestion_experienced(frame: bytes) -> bytes:
-    """The frame with its packet marked, and the checksum brought up to date (RFC 1624); itself if there is nothing
-    to mark, or it is marked already."""
+    """Mark the packet of a frame, and update its checksum (RFC 1624).
+
+    Returns the frame itself if it has no IPv4 packet, or is marked already.
+    """
     if frame[_ETHERTYPE] != _IPV4 or len(frame) < _IPV4_END:
         return frame
     before = frame[_TRAFFIC_CLASS]

@@ -39,7 +39,7 @@ def size_bytes(code: int) -> int:
 
 
 class RequestKind(enum.IntEnum):
-    """What the NIC asks of the host."""
+    """Requests of the NIC to the host."""
 
     MEMORY_READ = 0
     """Non-posted: completions with its tag answer it."""
@@ -63,7 +63,7 @@ class CompletionStatus(enum.IntEnum):
 
 
 class RegisterRequestKind(enum.IntEnum):
-    """What the host asks of the NIC."""
+    """Requests of the host to the NIC."""
 
     MEMORY_READ = 0
     MEMORY_WRITE = 1
@@ -80,12 +80,12 @@ REQUEST_HEADER = Record(
     (
         Field("address", 64, "Host address of the first DW; its low two bits are 0."),
         Field("dwords", 11, "DWs of payload, or asked for: 1 to 1024. With the address they never cross 4 KiB."),
-        Field("kind", 2, "What is asked.", RequestKind),
+        Field("kind", 2, "Kind of the request.", RequestKind),
         Field("reserved0", 3, "0."),
         Field("first_be", 4, "Byte enables of the first DW; never 0."),
         Field("last_be", 4, "Byte enables of the last DW: 0 exactly if there is one DW only."),
         Field("tag", 8, "Of a read. Undefined in a write."),
-        Field("user", 8, "Who asks (Requester), as AxUSER[7:0]; 0xFF for interrupts. For traces only."),
+        Field("user", 8, "Requester, as AxUSER[7:0]; 0xFF for interrupts. For traces only."),
         Field("reserved1", 24, "0."),
     ),
     "A request of the NIC to the host: memory read or memory write.",
@@ -115,7 +115,7 @@ REGISTER_REQUEST = Record(
         Field("address", 64, "Byte offset in the BAR; its low two bits are 0."),
         Field("data", 64, "Of a write: the first two DWs of its payload."),
         Field("dwords", 11, "DWs of payload, or asked for, 1 to 1024. Of a longer write the rest has been dropped."),
-        Field("kind", 2, "What is asked.", RegisterRequestKind),
+        Field("kind", 2, "Kind of the request.", RegisterRequestKind),
         Field("bar", 3, "Number of the BAR that was hit."),
         Field("first_be", 4, "Byte enables of the first DW; 0 in a read of no bytes."),
         Field("last_be", 4, "Byte enables of the last DW: 0 if there is one DW only."),
@@ -123,7 +123,7 @@ REGISTER_REQUEST = Record(
         Field("traffic_class", 3, "To be returned."),
         Field("attributes", 3, "To be returned: no snoop in bit 0, relaxed ordering 1, ID-based ordering 2."),
         Field("reserved0", 1, "0."),
-        Field("requester_id", 16, "Who asks, to be returned: bus, device, function."),
+        Field("requester_id", 16, "ID of the requester, to be returned: bus, device, function."),
         Field("tag", 10, "To be returned."),
         Field("reserved1", 70, "0."),
     ),
@@ -187,7 +187,7 @@ class LinkPacket(NamedTuple):
     """Payload of a write, or of the NIC's completion, of one or two DWs; 0 of others."""
     raw_tag: int
     user: int
-    """Who asked for it, in the NIC: a Requester, or 0xFF of interrupts. Of an access to a BAR: its number."""
+    """Block of the NIC that made the request: a Requester, or 0xFF for interrupts. For BAR accesses, the BAR."""
     status: int
     """A CompletionStatus; SC of requests."""
 

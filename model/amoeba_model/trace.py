@@ -133,7 +133,7 @@ class Channel(enum.IntEnum):
 
 
 class BusState(enum.IntEnum):
-    """What a channel does in a cycle."""
+    """Activity of a channel in a cycle."""
 
     IDLE = 0
     MOVES = 1

@@ -1,4 +1,4 @@
-"""What workers of UCX's API tell each other: addresses, keys, and the messages between their drivers.
+"""Records that workers of UCX's API exchange: addresses, keys, and the messages between their drivers.
 
 The NIC knows nothing of this; it carries it. All of it comes from a peer, so nobody vouches for a number in it.
 """
@@ -68,11 +68,11 @@ UCP_MESSAGE = Record(
     "ucp_message",
     8,
     (
-        Field("kind", 4, "What it is.", MessageKind),
+        Field("kind", 4, "Kind of the message.", MessageKind),
         Field("flags", 4, "More about it.", MessageFlags),
         Field("am_id", 16, "Of an active message."),
         Field("header_length", 16, "Bytes of its header."),
-        Field("endpoint", 24, "Which of the receiver's endpoints to the sender it is for."),
+        Field("endpoint", 24, "Receiver's endpoint to the sender that the message is for."),
     ),
     "The immediate data of every message between drivers.",
 )
@@ -89,7 +89,7 @@ UCP_LONG_MESSAGE = Record(
         *RENDEZVOUS.fields,
         Field("length", 64, "Bytes of the data."),
     ),
-    "What an AM_LONG begins with: where the data is read, as in a RENDEZVOUS, and how much it is.",
+    "Begin of an AM_LONG: where the data is read, as in a RENDEZVOUS, and how much it is.",
 )
 
 UCP_ANSWER = Record(

@@ -26,11 +26,11 @@ DATAGRAM_HEADER = Record(
     (
         Field("magic", 32, "0x416D6F65, `Amoe` in ASCII."),
         Field("version", 8, "2."),
-        Field("kind", 8, "0: a frame follows; 1: whoever lives is to answer; 2: the answer."),
+        Field("kind", 8, "0: a frame follows; 1: a probe, which a live process answers; 2: the answer."),
         Field("destination", 48, "MAC address of the NIC on whose link the frame arrives; zero without a frame."),
         Field("incarnation", 32, "Random number of the sending process."),
     ),
-    "What precedes a frame in a UDP datagram: the destination for itself, since the frame may be damaged.",
+    "Header of a frame in a UDP datagram: it repeats the destination, since the frame may be damaged.",
     order="big",
 )
 _MAGIC, _VERSION = 0x416D_6F65, 2
@@ -69,7 +69,7 @@ OUTSIDE = -1
 
 
 def _listening(host: str, port: int, arithmetic: bool) -> socket.socket:
-    """A socket at a port, of 0 a free one. Raises DeviceError if it cannot be had."""
+    """Open a socket at a port; 0 takes a free one. Raises DeviceError if the port is not available."""
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
@@ -101,7 +101,7 @@ class UdpNetwork(Network):
     Each process keeps its own time. As long as a NIC does something, or frames come or go, it passes as fast as the
     simulation can. While nothing but waiting is left (:attr:`SimulatedDevice.idle`) it passes by the wall clock, at
     ``idle_hz``, so that a timeout of a NIC (in its cycles) leaves the other process time to answer (in seconds), and
-    mostly asleep, so that waiting costs little. A frame ends the sleep. What the process does elsewhere takes none.
+    mostly asleep, so that waiting costs little. A frame ends the sleep. The process's other work takes no time.
     Frames are impaired where they are sent from; those from outside arrive at once.
 
     Parameters
@@ -118,13 +118,13 @@ class UdpNetwork(Network):
         Seconds without one after which a process is taken for gone.
     arithmetic : bool
         Whether all NICs that nobody has named have the addresses that follow from where they are reached
-        (:mod:`amoeba_model.link_addresses`): then processes need not be told about each other. Those of others are
-        heard from and sent to, and the one NIC of this process has those of :attr:`address`.
+        (:mod:`amoeba_model.link_addresses`): then processes need not be told about each other. Frames come from and
+        go to the addresses of others, and the one NIC of this process has those of :attr:`address`.
 
-    A process that was heard of is gone when its host says that nobody has its port any more, when another process
-    answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
-    those of this process give up what they have under way to them, at once. :attr:`resets` counts such ends. One that
-    was never heard of is waited for.
+    A process that has sent a datagram is gone when its host reports its port closed, when another process
+    answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs that make
+    the NICs of this process give up their requests to them at once. :attr:`resets` counts such ends. The network
+    waits for processes that have never sent a datagram.
 
     No step fails because of a datagram, or of a process that cannot be reached. These count datagrams:
     :attr:`strangers` of senders that are not connected, or whose frame says that it comes from elsewhere;
@@ -182,7 +182,7 @@ class UdpNetwork(Network):
         own(self)
 
     def forked(self) -> None:
-        """This is a copy, in a child of the process that has the network, and must not take its frames."""
+        """Close the socket of this copy, which is in a forked child and must not take the parent's frames."""
         self._socket.close()
 
     @property
@@ -274,7 +274,7 @@ class UdpNetwork(Network):
     def rest(self, longest: float | None = None) -> None:
         """Sleep as the next step would, which then need not; at most ``longest`` seconds.
 
-        What has passed since the step before, wherever the process was meanwhile, is no more to be waited for.
+        Time since the step before counts, wherever the process spent it.
         """
         self._check_open()
         left = self._rested_since + self.patience - time.monotonic()
@@ -361,14 +361,14 @@ class UdpNetwork(Network):
             self._say(process.address, _PROBE)
 
     def _end(self, process: RemoteProcess | None, *, replaced: bool = False) -> None:
-        """A process is gone, if it was ever there: answer for it."""
+        """Answer for a process that is gone, if it was ever there."""
         if process is not None and process.incarnation is not None:
             self.resets += 1
             for mac, nack in process.refusals(replaced=replaced):
                 self._enter(self.now, None, mac, nack)
 
     def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
-        """A process says something; whether it is not one that was there before."""
+        """Note a datagram of a process; return False if the process is one that another has replaced."""
         if incarnation in process.former:
             return False
         if process.incarnation is not None and process.incarnation != incarnation:
@@ -391,7 +391,7 @@ class UdpNetwork(Network):
         process = self._speaker(sender, data)
         if process is None:
             if kind == _PROBE:
-                self._say(sender, _ANSWER)  # whoever asks may have been forgotten here, and waits for a NIC
+                self._say(sender, _ANSWER)  # the sender may have been forgotten here, and waits for a NIC
             else:
                 self.strangers += 1
             return
@@ -441,7 +441,7 @@ class UdpNetwork(Network):
             host, port = link
             raise DeviceError(
                 f"cannot send a frame of {len(data)} bytes to {host}:{port}: "
-                f"a datagram has room for {_MOST_FRAME} bytes"
+                f"a datagram holds up to {_MOST_FRAME} bytes"
             )
         if asks(data):
             self.processes.ask(link).sends(data)

@@ -51,7 +51,7 @@ class ErrorCode(enum.IntEnum):
     NONE = 0
     POISONED = 1
     BAD_STATUS = 2
-    """It ended the request with UR, CRS or CA."""
+    """The completer ended the request with UR, CRS or CA."""
     NO_DATA = 3
     MISMATCH = 4
     """Its requester, traffic class or attributes are not those of the request."""
@@ -70,7 +70,7 @@ RQ_DESCRIPTOR = Record(
         Field("address_type", 2, "0: untranslated."),
         Field("address", 62, "Host address, in DWs."),
         Field("dwords", 11, "DWs of payload, or asked for."),
-        Field("request_type", 4, "What is asked.", RequestType),
+        Field("request_type", 4, "Type of the request.", RequestType),
         Field("poisoned", 1, "0."),
         Field("requester_id", 16, "Function in the low bits; bus and device are the integrated block's own."),
         Field("tag", 8, "Of a read, with client tags."),
@@ -88,7 +88,7 @@ RC_DESCRIPTOR = Record(
     12,
     (
         Field("lower_address", 12, "Low bits of the host address of the first byte."),
-        Field("error_code", 4, "What is wrong.", ErrorCode),
+        Field("error_code", 4, "Error of the completion.", ErrorCode),
         Field("byte_count", 13, "Bytes of the request still to come, these included."),
         Field("locked", 1, "Of a locked read: never."),
         Field("request_completed", 1, "The last completion of the request."),
@@ -99,7 +99,7 @@ RC_DESCRIPTOR = Record(
         Field("reserved1", 1, "Reserved."),
         Field("requester_id", 16, "The card's."),
         Field("tag", 8, "Of the request."),
-        Field("completer_id", 16, "Who answers."),
+        Field("completer_id", 16, "ID of the completer."),
         Field("reserved2", 1, "Reserved."),
         Field("traffic_class", 3, "Of the request."),
         Field("attributes", 3, "Of the request."),
@@ -115,9 +115,9 @@ CQ_DESCRIPTOR = Record(
         Field("address_type", 2, "Translated or not."),
         Field("address", 62, "Host address, in DWs: its low ``bar_aperture`` bits, in bytes, are the offset."),
         Field("dwords", 11, "DWs of payload, or asked for."),
-        Field("request_type", 4, "What is asked.", RequestType),
+        Field("request_type", 4, "Type of the request.", RequestType),
         Field("reserved0", 1, "Reserved."),
-        Field("requester_id", 16, "Who asks."),
+        Field("requester_id", 16, "ID of the requester."),
         Field("tag", 8, "To be returned."),
         Field("target_function", 8, "0: there is one function."),
         Field("bar_id", 3, "Number of the BAR that was hit."),

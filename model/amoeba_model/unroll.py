@@ -37,7 +37,7 @@ class _Placed(NamedTuple):
 def packer(
     records: Sequence[Record], arguments: Sequence[str], constants: Mapping[str, int] | None = None
 ) -> Callable[..., bytes]:
-    """A function of the fields ``arguments`` that returns the bytes of ``records``, one after the other.
+    """Make a function of the fields ``arguments`` that returns the bytes of ``records``, one after the other.
 
     Fields are named ``record.field``; the function's parameters are the same names with an underscore for the
     dot. Fields that are neither arguments nor ``constants`` are zero. The function raises LayoutError when a
@@ -84,7 +84,7 @@ def packer(
 
 
 def unpacker(records: Sequence[Record], results: Sequence[str]) -> Callable[[bytes, int], tuple[int, ...]]:
-    """A function of (bytes, offset) that returns the fields ``results``, named as in :func:`packer`.
+    """Make a function of (bytes, offset) that returns the fields ``results``, named as in :func:`packer`.
 
     It raises struct.error when fewer bytes follow the offset than the records have.
     """
@@ -111,7 +111,7 @@ def unpacker(records: Sequence[Record], results: Sequence[str]) -> Callable[[byt
 
 
 def _stack(records: Sequence[Record]) -> tuple[str, dict[str, _Placed], list[_Word]]:
-    """struct's byte order character, the fields by qualified name, and the words in byte order."""
+    """Return struct's byte order character, the fields by qualified name, and the words in byte order."""
     size = sum(record.size for record in records)
     big = records[0].order == "big"
     if any(record.order != records[0].order for record in records):

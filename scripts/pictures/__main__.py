@@ -10,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blocks import block_diagram
+from loss import loss
 from objects import api_objects
+from overview import overview
+from packages import packages
 from packets import FRAMES, packet
 from plots import match_cost, perf_plots
 from timeline import life_of_an_atomic
@@ -20,9 +23,12 @@ FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 def pictures() -> dict[str, str]:
-    """All of them, by the file's name."""
+    """Return all pictures, by file name."""
     drawn: dict[str, Callable[[], str]] = {
+        "overview": overview,
+        "packages": packages,
         "block-diagram": block_diagram,
+        "loss": loss,
         "api-objects": api_objects,
         "life-of-an-atomic": life_of_an_atomic,
         "match-cost": match_cost,

@@ -27,7 +27,7 @@ GROUPS = {
 }
 """The diagram's boxes: title, and the names of what stands in each. A block without a place is an error."""
 GLUE = ("SkidBuffer", "Queue", "RegisteredQueue", "RoundRobinArbiter")
-"""What stands between blocks, and is not worth a box."""
+"""Components between blocks that are not worth a box."""
 OUTSIDE = "outside"
 LEFT, MIDDLE, RIGHT = 20, 290, 850
 WIDE, SIDE = 390, 150
@@ -52,7 +52,7 @@ class Stream(NamedTuple):
 
 
 def hierarchy(component: Any, name: str = "nic") -> tuple[Block, list[Stream]]:
-    """A component with all below it, and the streams between the blocks right below it."""
+    """Return a component with all below it, and the streams between the blocks right below it."""
     found: list[tuple[Any, Any]] = []
     with _watched(found):
         module = component.elaborate(None)
@@ -111,7 +111,7 @@ def _ports(component: Any) -> Iterator[tuple[str, int]]:
 
 
 def block_diagram() -> str:
-    """The whole NIC: what stands in each block, and the streams from block to block, by name."""
+    """Draw the whole NIC: the components of each block, and the streams from block to block, by name."""
     nic = Nic(NicParameters())
     outer, _ = hierarchy(nic)
     core = next(block for block in outer.inside if block.name == "core")
@@ -133,7 +133,7 @@ def block_diagram() -> str:
 
 
 def nic_core(nic: Any) -> Any:
-    """The core that the NIC makes for itself."""
+    """Find the core that the NIC makes for itself."""
     return dict(_submodules(nic.elaborate(None)))["core"]
 
 
@@ -176,7 +176,7 @@ def _height(group: str, members: dict[str, list[Block]], between: dict[tuple[str
 
 
 def _chips(blocks: list[Block]) -> list[Block]:
-    """What is shown in a box: what stands in its block, but for the glue that is in every one, or several blocks."""
+    """List the components of a box: those of its block, but for the glue that is in every one, or several blocks."""
     return blocks if len(blocks) > 1 else [each for each in blocks[0].inside if each.kind not in GLUE]
 
 

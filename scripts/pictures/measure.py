@@ -1,4 +1,4 @@
-"""What the pictures of measurements are drawn from, measured on RTL: cycles, which are the same on any machine."""
+"""Measurements for the pictures, on RTL: cycles, which are the same on any machine."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ SIZES = (8, 64, 512, 4096, 32768)
 
 
 def settled_trace(device: str = "rtl") -> Traced:
-    """The trace of a NIC that has worked before: after a reset, the key table clears its slots first."""
+    """Trace a NIC that has worked before: after a reset, the key table clears its slots first."""
     with open_cluster([device, device]) as fabric:
         trace_fetch_atomic(fabric)
         return trace_fetch_atomic(fabric)

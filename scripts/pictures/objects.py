@@ -32,7 +32,7 @@ def _made_by(owner: type, seen: set[type]) -> Iterator[tuple[str, str, str]]:
 
 
 def _results(method: object) -> list[type]:
-    """The classes that a method may return an object of."""
+    """List the classes that a method may return an object of."""
     annotation = inspect.signature(method).return_annotation  # type: ignore[arg-type]
     if isinstance(annotation, str):
         return [value for name, value in vars(amoeba).items() if isinstance(value, type) and name == annotation]
@@ -41,7 +41,7 @@ def _results(method: object) -> list[type]:
 
 
 def api_objects() -> str:
-    """A tree from the fabric down, each arrow the call that makes an object, and the network below it."""
+    """Draw a tree from the fabric down, each arrow the call that makes an object, and the network below it."""
     found = makers()
     columns: list[list[str]] = [["Fabric"], [], []]
     parents: dict[str, tuple[str, list[str]]] = {}
@@ -81,7 +81,7 @@ def api_objects() -> str:
 
 
 def _network(drawing: Drawing, top: float) -> None:
-    """What open_cluster opens."""
+    """Draw the NICs and the network that open_cluster opens."""
     for number, x in enumerate((COLUMNS[0], COLUMNS[2])):
         drawing.box(x, top, BOX, 60)
         drawing.text(x + BOX / 2, top + 22, f"NIC {number}: model or rtl", at="middle")

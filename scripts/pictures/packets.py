@@ -21,13 +21,13 @@ FRAMES = {
     "frame-answer": ("An answer with data", (PDS_ACK, SES_RESPONSE_DATA), ("data", "CRC")),
     "frame-nack": ("A NACK", (PDS_NACK,), ("CRC",)),
 }
-"""What is drawn of each frame: its title, the headers behind UDP's, and what follows them."""
+"""Content of each drawing: its title, the headers behind UDP's, and the payload behind them."""
 BITS, ROW, LEFT, NAMES = 24, 24, 30, 160
 KINDS = ("host", "send", "memory", "answer")
 
 
 def packet(name: str) -> str:
-    """One kind of frame."""
+    """Draw one kind of frame."""
     title, records, rest = FRAMES[name]
     rows = sum(-(-record.size // 4) for record in records) + len(rest)
     drawing = Drawing(LEFT + 32 * BITS + NAMES, 112 + ROW * rows + 6 * (len(records) + 1), title)
@@ -52,7 +52,7 @@ def _sizes(records: tuple[Record, ...]) -> str:
 
 
 def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
-    """A header's fields; returns where the next thing begins."""
+    """Draw a header's fields; return where the next header begins."""
     place = 0
     for field in record.fields:
         hint, left = f"{field.name}, {field.width} bits: {field.doc}", field.width
@@ -75,7 +75,7 @@ def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
 
 
 def _words(drawing: Drawing, name: str, x: float, y: float, room: float) -> None:
-    """A name, as much of it as there is room for: all of it is shown where the pointer rests."""
+    """Draw as much of a name as fits: all of it is shown where the pointer rests."""
     shown = name if not name.startswith("reserved") else "0"
     fits = int(room / 6.8)
     drawing.text(x, y, shown if len(shown) <= fits else shown[: max(fits - 1, 1)] + "…", "small", at="middle")

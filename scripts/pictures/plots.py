@@ -12,7 +12,7 @@ __all__ = ["PERF", "match_cost", "perf_plots"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 PERF = DOCS / "pictures" / "perf.json"
-"""What `amoeba perf --device rtl --json` printed: docs/benchmarks.md says which tests."""
+"""Output of `amoeba perf --device rtl --json`: docs/benchmarks.md says which tests."""
 CLOCK = 250e6
 QUANTITIES = {
     "bandwidth": ("Bandwidth on RTL, at 250 MHz", "gigabits per second", lambda size, us: size * 8 / us / 1e3),
@@ -22,7 +22,7 @@ QUANTITIES = {
 
 
 def perf_plots() -> dict[str, str]:
-    """A plot of each quantity, by the file's name: bandwidth and rate of `_bw` tests, latency of the others."""
+    """Plot each quantity, by the file's name: bandwidth and rate of `_bw` tests, latency of the others."""
     results: list[dict[str, Any]] = json.loads(PERF.read_text())
     plots = {}
     for quantity, (title, unit, of) in QUANTITIES.items():

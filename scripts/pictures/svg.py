@@ -18,9 +18,9 @@ STYLE = (
 
 
 class Drawing:
-    """Collects what is drawn; coordinates are pixels from the upper left corner.
+    """Drawing; coordinates are pixels from the upper left corner.
 
-    Its background is part of it, since a page may be dark where the reader's system is light.
+    The background belongs to the drawing, since a page may be dark where the reader's system is light.
     """
 
     def __init__(self, width: float, height: float, title: str) -> None:
@@ -34,7 +34,7 @@ class Drawing:
     def box(
         self, x: float, y: float, width: float, height: float, kind: str = "box", *, hint: str = "", round: float = 4
     ) -> None:
-        """A rectangle; ``hint`` shows where the pointer rests."""
+        """Draw a rectangle; ``hint`` shows where the pointer rests."""
         inside = f"><title>{escape(hint)}</title></rect>" if hint else "/>"
         self._parts.append(
             f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
@@ -42,7 +42,7 @@ class Drawing:
         )
 
     def text(self, x: float, y: float, words: str, kind: str = "", *, at: str = "start") -> None:
-        """Words on a line that begins, has its middle or ends (``at``: start, middle, end) at a place."""
+        """Draw text that starts, is centred or ends (``at``: start, middle, end) at a place."""
         style = f' class="{kind}"' if kind else ""
         anchor = f' text-anchor="{at}"' if at != "start" else ""
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}{anchor}>{escape(words)}</text>')
@@ -52,7 +52,7 @@ class Drawing:
         self._parts.append(f'<polyline class="{kind}" points="{points}"/>')
 
     def arrow(self, *places: tuple[float, float]) -> None:
-        """A line whose end has a tip; its last piece is horizontal or vertical."""
+        """Draw a line whose end has a tip; its last piece is horizontal or vertical."""
         self.line(*places)
         (x0, y0), (x, y) = places[-2:]
         across = (x > x0) - (x < x0)

@@ -18,7 +18,7 @@ HIGH = 30
 
 
 def life_of_an_atomic() -> str:
-    """Two lanes, one for each NIC; what takes the time until a stage has its colour, and slopes are the links."""
+    """Draw a lane per NIC; a colour marks the cause of the time before a stage, and slopes are the links."""
     steps: list[dict[str, Any]] = json.loads(DATA.read_text())["steps"]
     end = steps[-1]["cycle"]
     drawing = Drawing(WIDTH, 326, "The life of an atomic, by cycle")

@@ -1,5 +1,6 @@
 """The packets of one fetch-and-add, as recorded of two RTL NICs on PCI Express: kept in a file, which a test holds to
-the RTL, and shown as a table of a page."""
+the RTL, and shown as a table of a page.
+"""
 
 import json
 import re
@@ -16,9 +17,9 @@ BEGIN, END = "<!-- begin tlps -->\n", "<!-- end tlps -->\n"
 
 
 def packet_rows(traced: Traced) -> list[dict[str, object]]:
-    """What is kept of each packet. Of an address in memory this is the place in its page: pages are others each time.
+    """Make a row of each packet. An address in memory is its place in its page, since pages differ each time.
 
-    Arming the interrupt is left out: when, and how often, depends on how fast the program is that waits.
+    Packets that arm the interrupt are left out: their number and time depend on the speed of the waiting program.
     """
     return [
         {"cycle": each.cycle, "nic": each.nic, "from": "host" if each.by_host else "NIC", "kind": each.kind,

@@ -14,7 +14,7 @@ from pathlib import Path
 __all__ = ["PACKAGES", "write_base", "write_job"]
 
 PACKAGES = ("google-crc32c", "numpy", "rich", "typer")
-"""What the project depends on."""
+"""Packages that the project depends on."""
 _ROOT = Path(__file__).resolve().parents[2]
 _MODULES = ("irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci")
 _LEFT_OUT = {
@@ -72,7 +72,7 @@ class _Archive:
         self._entry(name, stat.S_IFCHR | 0o600, device=(major, minor))
 
     def copy(self, path: Path, name: str | None = None) -> None:
-        """A file as it is, at its own place if no other is said; its time stays, so that byte code goes with it."""
+        """Copy a file as it is, to its own place by default; its time stays, so that byte code goes with it."""
         status = path.stat()
         self.add(
             (name or str(path)).lstrip("/"), path.read_bytes(), executable=os.access(path, os.X_OK),
@@ -93,7 +93,7 @@ def _files(folder: Path, left_out: set[str] = _LEFT_OUT) -> Iterator[Path]:
 
 
 def _distributions(*names: str) -> dict[str, importlib.metadata.Distribution]:
-    """These and what they need, by name."""
+    """Find distributions and their dependencies, by name."""
     found: dict[str, importlib.metadata.Distribution] = {}
     wanted = list(names)
     while wanted:
@@ -109,7 +109,7 @@ def _distributions(*names: str) -> dict[str, importlib.metadata.Distribution]:
 
 
 def _libraries(binaries: list[Path]) -> Iterator[Path]:
-    """What these need of shared libraries, the loader included."""
+    """Yield the shared libraries that binaries need, the loader included."""
     found: set[str] = set()
     for binary in binaries:
         printed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False).stdout
@@ -123,7 +123,7 @@ def _python() -> tuple[Path, Path]:
 
 
 def write_base(path: Path, busybox: Path, modules: Path) -> None:
-    """All that does not change with the project: Python, NumPy and the packages of the command line."""
+    """Write all files that do not change with the project: Python, NumPy and the packages of the command line."""
     archive = _Archive(path)
     for name in ("dev", "proc", "sys", "tmp", "root"):
         archive.folder(name)
@@ -153,13 +153,13 @@ def write_base(path: Path, busybox: Path, modules: Path) -> None:
 
 
 def write_job(path: Path, command: str, files: dict[str, bytes]) -> None:
-    """The project's sources and what is to be run; ``files`` lie in /tmp."""
+    """Write the project's sources and the command; ``files`` lie in /tmp."""
     archive = _Archive(path)
-    for package in ("model", "driver"):
+    for package in ("model", "driver", "tools"):
         for file in _files(_ROOT / package):
             archive.copy(file, f"src/{file.relative_to(_ROOT)}")
     packages = {str(Path(str(one.locate_file("")))) for one in _distributions(*PACKAGES).values()}
-    places = ["/src/model", "/src/driver", *sorted(packages)]
+    places = ["/src/model", "/src/driver", "/src/tools", *sorted(packages)]
     archive.add("init", _INIT.format(modules=" ".join(_MODULES), path=":".join(places)).encode(), executable=True)
     python, _ = _python()
     archive.add("bin/python", f'#!/bin/sh\nexec {python} "$@"\n'.encode(), executable=True)

@@ -30,19 +30,19 @@ _BIND = (
 
 @dataclass(frozen=True)
 class Guest:
-    """What came of a run."""
+    """Result of a run."""
 
     status: int | None
-    """Of the command; None if it did not end."""
+    """Exit status of the command; None if the command did not end."""
     output: str
     """All that the console said."""
 
 
 @contextmanager
 def endpoints(kinds: Sequence[str], folder: Path, *options: str) -> Iterator[list[Path]]:
-    """The sockets of ``amoeba endpoint``."""
+    """Start ``amoeba endpoint``, and yield its sockets."""
     command = [sys.executable, "-m", "amoeba_tools", "endpoint", "--socket", str(folder), "--device", ",".join(kinds)]
-    path = os.pathsep.join([*(str(_ROOT / part) for part in ("model", "hw", "sim", "driver"))])
+    path = os.pathsep.join([*(str(_ROOT / part) for part in ("model", "hw", "sim", "driver", "tools"))])
     environment = os.environ | {"PYTHONPATH": f"{path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     log = (folder / "endpoint.log").open("w")
     with (
@@ -91,7 +91,7 @@ def run_guest(
 
 
 def _base(tools: Tools) -> Path:
-    """The archive of what does not change, made once."""
+    """Make the archive of the files that do not change, once."""
     versions = [
         sys.version,
         str(tools.modules),

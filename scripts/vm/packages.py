@@ -1,6 +1,6 @@
-"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder: nothing is installed, and nobody is root.
+"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder without installation and without root.
 
-apt resolves and verifies the packages, in directories of its own; ``dpkg-deb`` unpacks them.
+apt resolves and verifies the packages, in separate directories; ``dpkg-deb`` unpacks them.
 """
 
 import re
@@ -31,7 +31,7 @@ class OutOfReachError(Exception):
 
 @dataclass(frozen=True)
 class Tools:
-    """What a virtual machine is made of."""
+    """Parts of a virtual machine."""
 
     qemu: tuple[str, ...]
     """The command, to which options are added."""
@@ -42,7 +42,7 @@ class Tools:
 
 
 def find_tools(folder: Path) -> Tools:
-    """The tools, from ``folder`` if they were unpacked there before. Raises OutOfReachError."""
+    """Find the tools, in ``folder`` if they were unpacked there before. Raises OutOfReachError."""
     folder = folder.resolve()
     qemu = _qemu_of_path()
     wanted = [name for name in _PACKAGES if name != "qemu" or qemu is None]

@@ -10,7 +10,7 @@ from rich.console import Console
 __all__ = ["announced"]
 
 _PATIENCE = 2.0
-"""Seconds of silence before work in a pipe is spoken of: what takes less needs no explanation."""
+"""Seconds before work in a pipe is announced: shorter work needs no explanation."""
 _REMINDER = 30.0
 """Seconds between two lines in a pipe."""
 

@@ -19,7 +19,7 @@ from amoeba_sim.verilate import cache_directory
 __all__ = ["BLOCK_NAMES", "FAMILIES", "Area", "count_area", "synthesis_tools"]
 
 BLOCK_NAMES = tuple(BLOCKS)
-"""What can be counted."""
+"""Blocks whose size can be counted."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ FAMILIES: dict[str, tuple[bool, Callable[[str], Area]]] = {"ecp5": (True, _ecp5)
 
 
 def synthesis_tools() -> str:
-    """What figures depend on besides the hardware's own sources."""
+    """Name the tools that figures depend on besides the hardware's own sources."""
     return f"amaranth {metadata.version('amaranth')}, yosys {yosys_version()}"
 
 
 def count_area(block: str, family: str, parameters: NicParameters) -> Area:
     """Count a block by Yosys: seconds for RegisterBank, many minutes for Core with everything.
 
-    A block that is the same RTLIL as one that was counted before is not counted again: ``build/area`` of a checkout
-    remembers, or a folder beside the cache of simulations.
+    A block whose RTLIL was counted before is not counted again: ``build/area`` of a checkout remembers, or a folder
+    beside the cache of simulations.
 
-    Raises ValueError for a block or a family that there is not, and :class:`amoeba_hw.synthesis.ToolStoppedError` if
+    Raises ValueError for an unknown block or family, and :class:`amoeba_hw.synthesis.ToolStoppedError` if
     Yosys fails.
     """
     if block not in BLOCKS:
@@ -80,7 +80,7 @@ def count_area(block: str, family: str, parameters: NicParameters) -> Area:
 
 
 def _store(path: Path, text: str) -> None:
-    """Write a file that nobody sees half of."""
+    """Write a file atomically, so that readers never see half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arriving = path.with_name(f"{path.name}.{os.getpid()}")
     arriving.write_text(text)

@@ -1,4 +1,4 @@
-"""Runs a cocotb testbench of ``sim/testbenches`` on one Amaranth component, in Verilator."""
+"""Runs a cocotb testbench on one Amaranth component, in Verilator or in Icarus Verilog."""
 
 import json
 import os
@@ -19,7 +19,6 @@ from amoeba_sim.verilate import build_bench, cache_directory, remembered_verilog
 
 __all__ = ["BenchFailure", "bench_parameters", "run_bench", "run_bench_from_random_values", "run_bench_in_icarus"]
 
-TESTBENCHES = Path(__file__).resolve().parents[1] / "testbenches"
 _TOP = "dut"
 
 
@@ -40,7 +39,6 @@ def run_bench(
     timeout: float = 120,
     parameters: Mapping[str, object] | None = None,
     extra_env: Mapping[str, str] | None = None,
-    directory: Path = TESTBENCHES,
     waves: bool = False,
 ) -> None:
     """Build ``component`` for cocotb, unless it was built before, and run every test of a testbench on it.
@@ -51,7 +49,7 @@ def run_bench(
         The design; its ports are all that the bench sees, as ``dut.<port>``. A ``functools.partial`` of its class is
         elaborated once for all benches, and not again until a source changes.
     bench_module : str
-        Name of the testbench's module in ``directory``.
+        Full name of the testbench's module, as the calling process would import it.
     seed : int
         Seeds Python's ``random`` in the bench. The environment variable ``AMOEBA_SEED`` overrides it.
     timeout : float
@@ -72,7 +70,7 @@ def run_bench(
         If the component cannot be built.
     """
     executable = build_bench(component, _TOP, waves=waves)
-    bench = _Bench(bench_module, directory, int(os.environ.get("AMOEBA_SEED", seed)), timeout)
+    bench = _Bench(bench_module, int(os.environ.get("AMOEBA_SEED", seed)), timeout)
     environment = {**_VERILATOR, **_parameters_of(parameters), **(extra_env or {})}
     bench.run(component, [str(executable), *(["--trace"] if waves else [])], environment, keeps_folder=waves)
 
@@ -91,7 +89,7 @@ def run_bench_from_random_values(
     """
     executable = build_bench(component, _TOP)
     values = ["+verilator+rand+reset+2", f"+verilator+seed+{seed}"]
-    bench = _Bench(bench_module, TESTBENCHES, seed, timeout)
+    bench = _Bench(bench_module, seed, timeout)
     bench.run(component, [str(executable), *values], {**_VERILATOR, **_parameters_of(parameters)})
 
 
@@ -109,7 +107,7 @@ def run_bench_in_icarus(
         Path(options).write_text("+timescale+1ns/1ps\n")
         subprocess.run(["iverilog", f"-g{standard}", "-f", options, "-s", _TOP, "-o", compiled, design], check=True)
         command = ["vvp", "-M", str(config.libs_dir), "-m", config.lib_entry("vpi", "icarus"), compiled]
-        _Bench(bench_module, TESTBENCHES, 1, timeout).run(component, command, _parameters_of(parameters))
+        _Bench(bench_module, 1, timeout).run(component, command, _parameters_of(parameters))
 
 
 # Verilator applies cocotb's writes after the edge that triggered them, as cocotb expects.
@@ -122,10 +120,9 @@ def _parameters_of(parameters: Mapping[str, object] | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Bench:
-    """A run of a testbench: in which folder its module is, and the rest as :func:`run_bench` has it."""
+    """A run of a testbench, with the arguments of :func:`run_bench`."""
 
     module: str
-    directory: Path
     seed: int
     timeout: float
 
@@ -136,7 +133,7 @@ class _Bench:
         runs = _runs_directory()
         runs.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{self.module}-", dir=runs))
-        cocotb = _cocotb_environment(self.module, self.directory, folder, self.seed)
+        cocotb = _cocotb_environment(self.module, folder, self.seed)
         problem = _execute(command, folder, {**os.environ, **cocotb, **environment}, self.timeout)
         problem = problem or _failed_tests(folder / "results.xml")
         if problem is None:
@@ -154,7 +151,7 @@ def _runs_directory() -> Path:
 
 @cache
 def _libpython() -> str:
-    """The shared library of this Python, which the simulator loads; raises BenchFailure if it has none."""
+    """Find the shared library of this Python, which the simulator loads; raises BenchFailure without one."""
     command = [sys.executable, "-m", "cocotb_tools.config", "--libpython"]
     found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode != 0:
@@ -162,8 +159,8 @@ def _libpython() -> str:
     return found.stdout.strip()
 
 
-def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: int) -> dict[str, str]:
-    """What cocotb's entry point, which the simulator loads, wants to know."""
+def _cocotb_environment(bench_module: str, folder: Path, seed: int) -> dict[str, str]:
+    """Return the variables that cocotb's entry point, which the simulator loads, reads."""
     return {
         "COCOTB_TEST_MODULES": bench_module,
         "COCOTB_TOPLEVEL": _TOP,
@@ -171,13 +168,13 @@ def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: 
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
         "GPI_USERS": f"{_libpython()};{config.pygpi_entry_point()}",
         "PYGPI_PYTHON_BIN": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),
+        "PYTHONPATH": os.pathsep.join(sys.path),
         "TOPLEVEL_LANG": "verilog",
     }
 
 
 def _execute(command: list[str], folder: Path, environment: dict[str, str], timeout: float) -> str | None:
-    """Run the simulator; returns what went wrong with the process, if anything did."""
+    """Run the simulator; return a description of the process's failure, if it failed."""
     with (folder / "log").open("w") as log:
         try:
             subprocess.run(

@@ -1,7 +1,7 @@
 """Amaranth streams in cocotb testbenches: sources, sinks and monitors that speak payloads, not signals.
 
-All of them act on the rising edge of ``clk``: there they see the signals as the edge finds them, and what they
-drive takes effect after it. A testbench starts with::
+All act on the rising edge of ``clk``: they see the signals as the edge finds them, and the signals that they
+drive take effect after it. A testbench starts with::
 
     source = StreamSource(dut, "i", SHAPE, pace=randomly(0.5))
     sink = StreamSink(dut, "o", SHAPE, pace=randomly(0.3))
@@ -58,7 +58,7 @@ def randomly(rate: float) -> Iterator[bool]:
 
 
 def in_bursts(longest: int) -> Iterator[bool]:
-    """Act and pause in turn, for 1 to ``longest`` cycles each."""
+    """Alternate between acting and pausing, for 1 to ``longest`` cycles each."""
     while True:
         for act in (True, False):
             for _ in range(random.randint(1, longest)):

@@ -1,4 +1,4 @@
-"""What results of simulation and synthesis depend on, as digests: equal digests, equal results."""
+"""Digests of everything that results of simulation and synthesis depend on: equal digests, equal results."""
 
 import functools
 import hashlib
@@ -14,14 +14,14 @@ __all__ = ["simulation_content", "synthesis_content"]
 
 @functools.cache
 def simulation_content() -> str:
-    """Of what decides in which cycle the RTL does what. Compilers do not."""
+    """Return the digest of all that determines the RTL's behaviour by cycle; compilers do not."""
     files = [*package_files("amoeba_hw", "amoeba_model", "amoeba_sim"), *harness_sources()]
     return _digest(files, f"amaranth {metadata.version('amaranth')}")
 
 
 @functools.cache
 def synthesis_content() -> str:
-    """Of what decides how large a block is."""
+    """Return the digest of all that determines the size of a block."""
     return _digest(package_files("amoeba_hw", "amoeba_model"), synthesis_tools())
 
 

@@ -9,7 +9,7 @@ __all__ = ["Cover"]
 class Cover:
     """Counts hits of declared bins; a bin that was not declared cannot be hit.
 
-    A point is one thing to cover, such as a cell of the atomic matrix; its bins are the situations it must have
+    A point is one feature to cover, such as a cell of the atomic matrix; its bins are the situations it must have
     been in. Bins that cannot be hit are declared with the reason, and hitting one is an error: then the reason is
     wrong. The grade is the average over the points, so that a point with many bins does not hide one with few.
     """
@@ -76,7 +76,7 @@ class Cover:
         return dict(self._bins[point])
 
     def holes(self) -> dict[str, list[str]]:
-        """The possible bins that nothing hit, by point; empty when all is covered."""
+        """List the possible bins that nothing hit, by point; empty when all is covered."""
         empty = {point: [name for name, count in bins.items() if not count] for point, bins in self._bins.items()}
         return {point: names for point, names in empty.items() if names}
 
@@ -91,7 +91,7 @@ class Cover:
 
     @classmethod
     def from_json(cls, text: str) -> "Cover":
-        """What :meth:`to_json` wrote."""
+        """Read the text that :meth:`to_json` wrote."""
         stored = json.loads(text)
         cover = cls()
         for point, bins in stored["bins"].items():
@@ -101,7 +101,7 @@ class Cover:
         return cover
 
     def to_markdown(self) -> str:
-        """A table with a row per point, then the holes, then what is impossible and why.
+        """Render a table with a row per point, then the holes, then the impossible bins with their reasons.
 
         Counts of hits are left out: they change with every seed, and the page would with them.
         """

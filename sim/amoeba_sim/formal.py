@@ -50,9 +50,9 @@ class Outcome:
     depth: int
     """Cycles."""
     seconds: float
-    """What the solver took when it last ran."""
+    """Time of the solver's last run."""
     cached: bool
-    """It ran earlier; nothing has changed since."""
+    """The result is of an earlier run; nothing has changed since."""
 
 
 class ProofError(Exception):

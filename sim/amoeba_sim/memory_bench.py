@@ -62,7 +62,7 @@ class MemoryRequest:
 
 @dataclass
 class Outcome:
-    """What came out of one run; cycles count from its start."""
+    """Results of one run; cycles count from its start."""
 
     packets: list = field(default_factory=list)  # (bytes, error, cycle of the last beat)
     executed: list = field(default_factory=list)  # cycle of each request's last execution
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def expected_results(requests, memory, base):
-    """The answers of a memory that performs the requests one after the other, and changes with them."""
+    """Compute the answers of a memory that performs the requests one after the other, and changes with them."""
     answers = []
     for request in requests:
         start = request.address - base

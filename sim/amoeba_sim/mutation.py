@@ -2,9 +2,9 @@
 """Mutation of hardware: does the test notice when a gate is wrong?
 
 Yosys puts all mutants into one netlist, each switched on by its number at the input ``mutant`` (0: none), so that
-one Verilator build serves them all. A mutant that no test notices is compared with the original by ABC's equivalence
-checker: for so many cycles after reset that all that the design remembers has come about and shown. Either nothing
-can notice the mutant, or the tests lack something, and the checker says what.
+one Verilator build serves them all. ABC's equivalence checker compares a mutant that no test notices with the
+original. The comparison covers enough cycles after reset for the design's whole state to come about and show. Either
+nothing can notice the mutant, or the tests lack something, and the checker says what.
 """
 
 import enum
@@ -31,13 +31,13 @@ _NUMBER_BITS = 16
 
 
 class Verdict(enum.StrEnum):
-    """What became of a mutant."""
+    """Fate of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
-    """The tests passed, and inputs exist that would have told it from the original."""
+    """The tests passed, and some inputs distinguish the mutant from the original."""
     EQUIVALENT = "equivalent"
-    """No inputs tell it from the original."""
+    """No inputs distinguish the mutant from the original."""
     UNDECIDED = "undecided"
     """The tests passed; the solver found no answer in its time."""
 
@@ -66,7 +66,7 @@ class Mutant:
 
 
 class _Switched(wiring.Component):
-    """The component with one more input, which nothing listens to before the mutants are put in."""
+    """The component with one more input, which is unused before the mutants are inserted."""
 
     def __init__(self, component):
         self._component = component
@@ -87,8 +87,7 @@ class Mutants:
     Parameters
     ----------
     build : callable
-        Makes the component: plain ports only. What its outputs show is what counts: it should mask whatever
-        means nothing.
+        Makes the component: plain ports only. Only its outputs count: it should mask meaningless values.
     name : str
         Prefix of the build directory.
     within : sequence of str
@@ -99,7 +98,7 @@ class Mutants:
         Chooses the gates.
     cycles : int
         How many cycles after reset a mutant that passes the tests is compared with the original: as many as the
-        component takes from reset to any state that matters, and from there to whatever depends on it.
+        component takes from reset to any state that matters, and from there to the outputs that depend on it.
     cut : str, optional
         Pattern of names of registers behind which no proof has to look, as a rule: those of multipliers.
 
@@ -107,7 +106,7 @@ class Mutants:
     ----------
     mutants : list of Mutant
     survivors : dict
-        For each mutant that was found to have survived, what ``telling_inputs`` says.
+        For each mutant that was found to have survived, the result of ``telling_inputs``.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class Mutants:
                 "opt -full",
                 "pmuxtree",
                 "dffunmap",
-                # What drives nothing but a name is no part of the design.
+                # A cell that drives nothing but a name is no part of the design.
                 "opt_clean -purge",
                 # A register that drives part of a net would not be taken for an input and an output.
                 "splitnets -driver",
@@ -161,7 +160,7 @@ class Mutants:
         self._variables: dict[tuple[str, int], int] = {}
 
     def bench(self) -> VectorBench:
-        """The component as a function over arrays, with the input ``mutant``."""
+        """Build the component as a function over arrays, with the input ``mutant``."""
         return VectorBench(_Switched(self._build()), self._name, verilog=self._verilog)
 
     def judge(
@@ -189,7 +188,7 @@ class Mutants:
         return verdicts
 
     def compare(self, mutant: Mutant, timeout: int) -> Verdict:
-        """Whether any inputs tell the mutant from the original."""
+        """Decide whether any inputs distinguish the mutant from the original."""
         try:
             inputs = self.telling_inputs(mutant, timeout)
         except TimeoutError:
@@ -200,7 +199,7 @@ class Mutants:
         return Verdict.SURVIVED
 
     def telling_inputs(self, mutant: Mutant, timeout: int) -> list[dict[str, int]] | None:
-        """Inputs, cycle by cycle from reset on, after which the mutant shows something else; none if there are none.
+        """Find inputs, cycle by cycle from reset on, after which the mutant's outputs differ; None if they never do.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checked, registered, told in a header."""
+"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checks, registers and a C++ header."""
 
 import re
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Port:
 
 
 def ports_of(verilog: str, top: str) -> dict[str, Port]:
-    """The ports of module ``top`` in Verilog as Amaranth writes it (one declaration to a line)."""
+    """Parse the ports of module ``top`` in Verilog as Amaranth writes it (one declaration to a line)."""
     module = re.search(rf"^module {re.escape(top)}\b.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)
     if module is None:
         raise BuildError(f"Expected a module {top!r} in the Verilog, found none")
@@ -122,7 +122,7 @@ def _trace_stages(ports: dict[str, Port]) -> list[str]:
 
 
 def ports_header(ports: dict[str, Port]) -> str:
-    """The part of the harness that depends on the design: widths, and the trace stages as a macro list."""
+    """Generate the part of the harness that depends on the design: widths, and the trace stages as a macro list."""
 
     def member(name: str) -> str:
         # How Verilator spells a port in C++, where names with two underscores are reserved.
@@ -148,7 +148,7 @@ def _pcie_header(data_width: int) -> str:
     """Where the fields of packets lie in the payloads of their streams."""
 
     def fields(layout: data.StructLayout) -> dict[str, data.Field]:
-        """Those of a header among the beat's own."""
+        """Merge the fields of a header with the beat's own."""
         inner = {name: field for name, field in layout if isinstance(field.shape, data.StructLayout)}
         below = {name: field for header in inner.values() for name, field in header.shape}
         return {name: field for name, field in (below | dict(layout)).items() if name not in inner}
@@ -173,10 +173,10 @@ def _pcie_header(data_width: int) -> str:
 
 
 def registered_inputs(ports: dict[str, Port], top: str) -> str:
-    """A module with the ports of ``top`` and one of that inside, whose inputs but its clocks come from registers.
+    """Generate a module around ``top`` with the same ports, whose inputs but the clocks come from registers.
 
-    The harness sets what the inputs will be just before the edge that makes them so. Nothing then hangs on what it
-    sets but registers, and logic is evaluated once a cycle, not once for its inputs and once for its registers.
+    The harness sets the next inputs just before the clock edge. Only registers then depend on the new values, and
+    logic is evaluated once a cycle, not once for its inputs and once for its registers.
     """
 
     def declared(port: Port) -> str:
@@ -198,7 +198,7 @@ def registered_inputs(ports: dict[str, Port], top: str) -> str:
 
 
 def harness_sources() -> list[Path]:
-    """The C++ sources: beside the package in a checkout, inside it when installed from a wheel."""
+    """List the C++ sources: beside the package in a checkout, inside it when installed from a wheel."""
     package = Path(__file__).resolve().parent
     inside = package / "harness"
     folder = inside if inside.is_dir() else package.parent / "harness"

@@ -10,7 +10,7 @@ __all__ = ["pack", "unpack"]
 
 
 def _layout(shape):
-    """The layout of a structured shape, or None for a plain one."""
+    """Return the layout of a structured shape, or None for a plain one."""
     if isinstance(shape, type) and issubclass(shape, enum.Enum):
         return None
     try:
@@ -20,7 +20,7 @@ def _layout(shape):
 
 
 def pack(shape, value):
-    """The bits of ``value`` as an int.
+    """Return the bits of ``value`` as an int.
 
     A structure takes a mapping from field names (fields left out are 0), an array a sequence, both also an int
     that holds all bits; a plain shape takes an int, a bool or an enum member. Raises ValueError for a value
@@ -30,16 +30,16 @@ def pack(shape, value):
 
 
 def unpack(shape, bits):
-    """The inverse of :func:`pack`: dictionaries for structures, lists for arrays, enum members, ints."""
+    """Invert :func:`pack`: dictionaries for structures, lists for arrays, enum members, ints."""
     return _known(shape)[2](bits)
 
 
 _all_known = {}
-"""By the identity of a shape, since layouts have no hash: the shape, which lives as long, and its two functions."""
+"""Shapes, kept alive, with their two functions, by the identity of a shape: layouts have no hash."""
 
 
 def _known(shape):
-    """(shape, what packs, what unpacks): benches do both in every cycle, and layouts are slow to ask."""
+    """Return (shape, packer, unpacker): benches use both in every cycle, and layouts are slow to query."""
     known = _all_known.get(id(shape))
     if known is None:
         known = _all_known[id(shape)] = shape, _packer(shape), _unpacker(shape)
@@ -60,7 +60,7 @@ def _plain_packer(shape):
 
 
 def _packer(shape):
-    """A function of the value."""
+    """Make a function from values to bits."""
     layout = _layout(shape)
     if layout is None:
         return _plain_packer(Shape.cast(shape))
@@ -80,7 +80,7 @@ def _packer(shape):
 
 
 def _unpacker(shape):
-    """A function of the bits."""
+    """Make a function from bits to values."""
     layout = _layout(shape)
     if layout is None:
         plain = Shape.cast(shape)

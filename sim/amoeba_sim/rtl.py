@@ -47,7 +47,7 @@ class _Options(ctypes.Structure):
 
 @dataclass(frozen=True)
 class PcieLink:
-    """What the host has set of a NIC on PCI Express (Base Specification 7.5.3). Raises DeviceError where it may not.
+    """Host's settings of a NIC on PCI Express (Base Specification 7.5.3). Raises DeviceError for invalid ones.
 
     Sizes are in bytes: Max_Payload_Size and Max_Read_Request_Size, powers of two from 128 to 4,096; the Read
     Completion Boundary, 64 or 128.
@@ -105,7 +105,7 @@ class _Packet(ctypes.Structure):
 
 @cache
 def _load(path: Path) -> ctypes.CDLL:
-    """The library's functions, typed as ``sim/harness/nic.h`` declares them."""
+    """Load the library's functions, typed as ``sim/harness/nic.h`` declares them."""
     library = ctypes.CDLL(str(path))
     nic, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     pointer, string, integer = ctypes.POINTER, ctypes.c_char_p, ctypes.c_int
@@ -157,7 +157,7 @@ class RtlDevice(SimulatedDevice):
     Parameters
     ----------
     library : Path
-        What :func:`amoeba_sim.verilate.build_nic` returned.
+        Library that :func:`amoeba_sim.verilate.build_nic` returned.
     name : str
         Shown to people.
     host_latency : int
@@ -433,7 +433,7 @@ class RtlDevice(SimulatedDevice):
             raise DeviceError(f"no waveform to {path}: the folder is not writable, or the build has no waveforms")
 
     def stop_waves(self) -> None:
-        """Finish the waveform file. Nothing happens if there is none."""
+        """Finish the waveform file, if one is being written."""
         self._library.amoeba_waves_stop(self._open)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ __all__ = ["AndGraph", "Design", "Unrolling", "counterexample"]
 
 
 def _abc() -> Path:
-    """The program ABC, which comes with Yosys. Raises BuildError if it is not installed."""
+    """Find the program ABC, which comes with Yosys. Raises BuildError if it is not installed."""
     found = importlib.util.find_spec("pyosys")
     if found is None or found.origin is None:
         raise BuildError("Comparing designs needs ABC; install it with: pip install 'amoeba-nic[synth]'")
@@ -31,12 +31,12 @@ class AndGraph:
         self._known: dict[tuple[int, int], int] = {}
 
     def variable(self) -> int:
-        """A new variable."""
+        """Add a variable, and return its literal."""
         self._operands.append(None)
         return 2 * len(self._operands) - 2
 
     def both(self, first: int, second: int) -> int:
-        """The conjunction of two literals."""
+        """Return the conjunction of two literals."""
         if first > second:
             first, second = second, first
         if first == 0 or first ^ second == 1:
@@ -50,7 +50,7 @@ class AndGraph:
         return literal
 
     def write(self, path: Path, variables: list[int], roots: list[int]) -> None:
-        """A binary AIGER file with all ``variables`` as inputs and ``roots`` as outputs."""
+        """Write a binary AIGER file with all ``variables`` as inputs and ``roots`` as outputs."""
         inside, todo = set(), [root >> 1 for root in roots]
         while todo:
             node = todo.pop()
@@ -97,7 +97,7 @@ class Design:
 
     @classmethod
     def parse(cls, text: str) -> "Design":
-        """Reads the file."""
+        """Parse the text of an ASCII AIGER file."""
         header, *lines = text.split("\n")
         _, count_inputs, count_registers, count_outputs, count_gates = map(int, header.split()[1:6])
         rows = iter(lines)
@@ -120,10 +120,10 @@ class Design:
         )
 
     def cut(self, pattern: str) -> "Design":
-        """Registers whose name has the pattern become inputs, and what they take over becomes outputs.
+        """Turn registers whose name has the pattern into inputs, and their next values into outputs.
 
-        Two designs that are the same then are the same with their registers: as long as these hold the same, they
-        take over the same.
+        Two designs that are equal then are equal with their registers: as long as these are equal, their next values
+        are equal.
         """
         chosen = {node for node, (_, _, name) in self.registers.items() if re.search(pattern, name)}
         return Design(
@@ -135,7 +135,7 @@ class Design:
 
 
 class Unrolling:
-    """What a design shows in the cycle that ``cycles`` others precede, from reset on."""
+    """Outputs of a design in the cycle that ``cycles`` others precede, from reset on."""
 
     def __init__(self, design: Design, cycles: int):
         self._design = design
@@ -147,7 +147,7 @@ class Unrolling:
             roots = [design.registers[node][0] for node in frame.registers]
 
     def outputs(self, graph: AndGraph, input_at: Callable[[str, int], int]) -> dict[str, int]:
-        """The outputs by their names.
+        """Return the outputs by their names.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Unrolling:
 
 @dataclass(frozen=True)
 class _Frame:
-    """What of a design matters in one cycle."""
+    """Parts of a design that matter in one cycle."""
 
     inputs: list[int]
     registers: list[int]

@@ -116,7 +116,7 @@ class VectorBench:
             self.run(1, rst=1)
 
     def run(self, cycles: int | None = None, **inputs) -> dict[str, np.ndarray]:
-        """Applies row ``n`` of every input in cycle ``n`` and returns what the outputs showed in each cycle.
+        """Apply row ``n`` of every input in cycle ``n``, and return the outputs of each cycle.
 
         A port of up to 64 bits takes a scalar or ``[cycles]`` integers; a wider one takes ``[cycles, bytes]``
         uint8, little-endian. Inputs not named are zero. Outputs come back in the same two shapes and are
@@ -254,8 +254,8 @@ def _build(source: str, harness: str, name: str) -> Path:
                 scratch / "top.v",
             ]
         )
-        # Two files rather than Verilator's many, each of which costs a second for its headers. What runs once at the
-        # start is compiled as it stands.
+        # Two files rather than Verilator's many, each of which costs a second for its headers. Code that runs once at
+        # the start is compiled as it stands.
         slow = sorted(scratch.glob("Vtop*Slow.cpp"))
         fast = sorted(set(scratch.glob("*.cpp")) - set(slow))
         for unit, members, level in (("fast", fast, "-O1"), ("slow", slow, "-O0")):

@@ -4,7 +4,7 @@ Two kinds of artefact come from here: a shared library of the NIC with the C++ h
 (:func:`build_nic`), and an executable for a cocotb testbench (:func:`build_bench`). An artefact's key is the
 content of everything it is made from: Verilog, C++ sources, flags, versions of the tools. Builds happen in a
 temporary folder and enter the cache by one rename, under a lock per key, so that processes may build at the same
-time. Whoever has built something removes what has not been used for a month.
+time. Every build removes the artefacts that have not been used for a month.
 """
 
 import fcntl
@@ -123,7 +123,7 @@ def _use(artefact: Path) -> bool:
 
 
 def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
-    """The artefact ``name`` of the cache; on a miss, the file that ``build`` makes in an empty folder."""
+    """Return the artefact ``name`` of the cache; on a miss, ``build`` makes it in an empty folder."""
     artefact = cache_directory() / name
     with _locked(_lock_of(artefact)):
         if _use(artefact):
@@ -162,7 +162,7 @@ def _remove_unused(before: float) -> None:
 
 
 def package_files(*names: str) -> list[Path]:
-    """The Python files of packages, which are not imported."""
+    """List the Python files of packages, which are not imported."""
     files = []
     for name in names:
         found = util.find_spec(name)
@@ -178,7 +178,7 @@ def _generators() -> list[str]:
 
 
 def remembered_verilog(make: partial, top: str) -> str:
-    """The Verilog of the component that ``make`` returns, elaborated once per content: a NIC takes half a minute.
+    """Return the Verilog of the component from ``make``, elaborated once per content: a NIC takes half a minute.
 
     Parameters
     ----------
@@ -253,10 +253,10 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class _Effort:
-    """What the compiler is asked for: the more, the faster the simulation, and the longer its build."""
+    """Optimization by the compiler: more makes the simulation faster, and its build slower."""
 
     level: str
-    """Of optimisation, for what runs in every cycle."""
+    """Optimizations of code that runs in every cycle."""
     units: int
     """Pieces in which that is compiled, at the same time."""
 
@@ -317,7 +317,7 @@ def _gathered(objects: Path, effort: _Effort) -> list[str]:
 def _shared_runtime(objects: Path, key: str) -> Iterator[None]:
     """Lend Verilator's own runtime, compiled before with the same flags, to the make inside.
 
-    It is the same for every design, and most of the work for a small one.
+    The runtime is the same for every design, and most of the work for a small one.
     """
     runtime = cache_directory() / f"runtime-{key}"
     for compiled in runtime.glob("*.o"):
@@ -407,7 +407,7 @@ def nic_library(
     make : callable
         Returns the NIC.
     identity : str
-        What ``make`` depends on besides ``sources``: the parameters, in full.
+        Input of ``make`` besides ``sources``: the parameters, in full.
     sources : iterable of Path
         The Python files that ``make`` depends on.
     """
@@ -421,7 +421,7 @@ def nic_library(
         str(waves),
     )
     pointer = cache_directory() / f"design-{key}"
-    # Whoever comes while it is elaborated waits, rather than doing the same.
+    # Other processes that come while it is elaborated wait, rather than doing the same.
     with _locked(cache_directory() / f"elaboration-{key}.lock"):
         if pointer.exists():
             library = cache_directory() / pointer.read_text()

@@ -133,7 +133,7 @@ class _Connection:
 
     @staticmethod
     def _fields(layout, message: Message, *, sized: bool = True) -> tuple[int, ...]:
-        """A structure at the begin of a message, which says itself how long it is."""
+        """Unpack a structure at the begin of a message, which contains its own size."""
         if len(message.body) < layout.size:
             raise OSError(errno.EINVAL, f"expected {layout.size} bytes, got {len(message.body)}")
         fields = layout.unpack_from(message.body)

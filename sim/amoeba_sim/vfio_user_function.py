@@ -49,7 +49,7 @@ _REFUSED = slice(REFUSED_OFFSET, REFUSED_OFFSET + 4)
 
 
 class PciFunction:
-    """What a host sees of a NIC on PCI Express.
+    """NIC on PCI Express, as a host sees it.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class PciFunction:
     # Regions
 
     def size_of(self, region: int) -> int:
-        """Bytes of a region, 0 if there is none."""
+        """Return the bytes of a region, 0 without one."""
         return {Region.CONFIG: CONFIG_SIZE, REGISTER_BAR: BAR_SIZE, MSIX_BAR: MSIX_BAR_SIZE}.get(region, 0)
 
     def read(self, region: int, offset: int, size: int) -> bytes:
@@ -203,7 +203,7 @@ class PciFunction:
     # Reset
 
     def reset(self) -> None:
-        """Function level reset: everything as after power on, but for the host's maps and eventfds, and a count."""
+        """Reset the function: everything as after power on, but for the host's maps and eventfds, and a count."""
         self.memory.enable(False)
         self.device.function_reset()
         self.device.take_interrupts()
@@ -214,7 +214,7 @@ class PciFunction:
         self._initialize()
 
     def abandon(self) -> None:
-        """The host is gone: reset, and let go of all that it gave."""
+        """Reset, and release everything that the host gave, since the host is gone."""
         self.reset()
         self.memory.clear()
         self.disconnect_vectors()

@@ -41,10 +41,10 @@ class _Map:
 
 
 class GuestMemory:
-    """What a host has mapped for one NIC: VFIO type 1's rules, checked against a host that is not to be trusted.
+    """Memory that a host has mapped for one NIC: VFIO type 1's rules, checked against an untrusted host.
 
-    The NIC reaches it while it is enabled: while the function is bus master. Every map raises OSError with the error
-    number for the host.
+    The NIC reaches the maps while they are enabled: while the function is bus master. Every map raises OSError with
+    the error number for the host.
 
     Files are memory (memfd) that cannot shrink: touching what was cut off would end this process, so others are
     refused. QEMU's ``memory-backend-memfd`` makes such.
@@ -78,7 +78,7 @@ class GuestMemory:
             self._grant(made)
 
     def unmap(self, iova: int, size: int) -> int:
-        """Returns how many bytes were mapped in [iova, iova + size). Raises OSError if a map reaches beyond."""
+        """Unmap [iova, iova + size); return how many bytes were mapped. Raises OSError if a map reaches beyond."""
         if not size or (iova | size) % PAGE or iova + size > _ADDRESSES:
             raise OSError(errno.EINVAL, f"expected whole pages, got {size:#x} bytes at {iova:#x}")
         first = self._first_beyond(iova)

@@ -66,7 +66,7 @@ _TYPE = 0xF
 
 
 class ProtocolError(Exception):
-    """What comes is no message: where the next would begin is not known, and the connection ends."""
+    """The received bytes are no message: the begin of the next one is unknown, and the connection ends."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Channel:
         return bool(self._unsent)
 
     def receive(self) -> Message | None:
-        """The next message; None if it has not come whole. Raises ProtocolError, EOFError or OSError at the end."""
+        """Take the next message; None before it is complete. Raises ProtocolError, EOFError or OSError at the end."""
         while True:
             wanted = HEADER.size
             if len(self._arrived) >= HEADER.size:
@@ -161,7 +161,7 @@ class Channel:
             raise ProtocolError(f"more than {_MOST_WAITING} bytes of answers are not read")
 
     def flush(self) -> None:
-        """Send what has not been sent, as far as there is room."""
+        """Send the unsent bytes, as far as the socket takes them."""
         while self._unsent:
             try:
                 sent = self._socket.send(self._unsent, socket.MSG_NOSIGNAL)

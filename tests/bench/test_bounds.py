@@ -1,4 +1,4 @@
-"""What strangers cost others: the figures of the RTL NIC, which are exact, and how they are shown."""
+"""Cost of strangers: the figures of the RTL NIC, which are exact, and how they are shown."""
 
 import pytest
 from rich.progress import Progress

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 from amoeba_tools.cli import app
-from worlds import AFTER, BEFORE
+
+from tests.docs.worlds import AFTER, BEFORE
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import amoeba
 import pytest
-from support.browser import chromium
+
+from tests.support.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))

@@ -16,7 +16,7 @@ def test_many_lines_have_one() -> None:
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda part: Path(part).name)
-def test_it_exists(file: str, test: str) -> None:
+def test_a_test_that_the_page_names_exists(file: str, test: str) -> None:
     functions = [
         node.name for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
@@ -36,7 +36,7 @@ def test_what_is_promised_or_open_says_which(line: str) -> None:
 
 
 def test_every_row_of_the_list_is_open_or_closed() -> None:
-    section = PAGE.partition("## What is open")[2]
+    section = PAGE.partition("## Open rows")[2]
     open_rows = {int(row) for row in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     closed = {int(row) for row in re.findall(r"\d+", section.partition("are closed:")[2].partition("\n\n")[0])}
     assert open_rows | closed == set(range(1, 19))

@@ -8,7 +8,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from support.browser import chromium
+
+from tests.support.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 FACES = (

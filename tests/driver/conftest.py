@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices.devices import DEVICE_KINDS
-from automatic import all_threads_of_progress, threads_of_others
-from offices import Office, make_office
-from parties import Party, listen
-from parties import connect as connect_parties
-from sides import ALL_ACCESS, Side, connect, make_side, make_talkers
+
+from tests.driver.automatic import all_threads_of_progress, threads_of_others
+from tests.driver.offices import Office, make_office
+from tests.driver.parties import Party, listen
+from tests.driver.parties import connect as connect_parties
+from tests.driver.sides import ALL_ACCESS, Side, connect, make_side, make_talkers
 
 T = TypeVar("T")
 

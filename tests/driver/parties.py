@@ -18,7 +18,8 @@ from amoeba import (
     Info,
     OptionLevel,
 )
-from sides import BOTH
+
+from tests.driver.sides import BOTH
 
 MSG = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
 CM_DATA_SIZE = (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE)

@@ -40,8 +40,9 @@ from amoeba_hw.target import (
     sequence,
 )
 from amoeba_sim.formal import ProofFailed, prove
-from formal import admission as admission_proof
-from formal import (
+
+from tests.formal import admission as admission_proof
+from tests.formal import (
     answers,
     counters,
     gaps,

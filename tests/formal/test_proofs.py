@@ -1,7 +1,8 @@
 """Every proof of the catalogue holds."""
 
 import pytest
-from formal.catalog import PROOFS
+
+from tests.formal.catalog import PROOFS
 
 pytestmark = pytest.mark.long
 

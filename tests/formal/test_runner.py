@@ -1,4 +1,7 @@
-"""The proof runner itself: what it says of true, false, undecided and broken specifications."""
+"""The proof runner itself: what it says of true, false, undecided and broken specifications.
+
+Covers ``amoeba_sim/formal.py``.
+"""
 
 import inspect
 

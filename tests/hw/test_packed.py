@@ -9,12 +9,12 @@ from amoeba_sim.cocotb_runner import run_bench
 
 @pytest.mark.parametrize("width", [128, 256, 512])
 def test_parts_of_packets_are_cut_out(width):
-    run_bench(Realign(width), "realign", parameters={"width": width})
+    run_bench(Realign(width), "tests.hw.bench_realign", parameters={"width": width})
 
 
 @pytest.mark.parametrize("depth", [2, 16])
 def test_a_commit_queue_delivers_what_is_committed(depth):
-    run_bench(CommitQueue(16, depth), "commit_queue", parameters={"depth": depth})
+    run_bench(CommitQueue(16, depth), "tests.hw.bench_commit_queue", parameters={"depth": depth})
 
 
 @pytest.mark.parametrize("depth", [0, 1, 12])

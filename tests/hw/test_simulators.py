@@ -42,7 +42,7 @@ def options(*forms, nic=SMALLEST):
 )
 def test_a_nic_in_icarus_executes_what_the_model_does(standard, parameters):
     nic = NIC if standard == "2012" else partial(Nic, dataclasses.replace(SMALLEST, ops=(Op.FI_SUM,)))
-    run_bench_in_icarus(nic, "nic_operations", standard=standard, timeout=1200, parameters=parameters)
+    run_bench_in_icarus(nic, "tests.hw.bench_nic_operations", standard=standard, timeout=1200, parameters=parameters)
 
 
 @pytest.mark.long
@@ -50,13 +50,19 @@ def test_a_nic_in_icarus_executes_what_the_model_does(standard, parameters):
 def test_a_nic_in_icarus_executes_every_operation_on_every_datatype():
     nic = dataclasses.replace(SMALLEST, datatypes=tuple(Datatype))
     run_bench_in_icarus(
-        partial(Nic, nic), "nic_operations", standard="2012", timeout=1500, parameters=options(*Form, nic=nic)
+        partial(Nic, nic),
+        "tests.hw.bench_nic_operations",
+        standard="2012",
+        timeout=1500,
+        parameters=options(*Form, nic=nic),
     )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_initial_value_that_the_verilog_does_not_give_matters(seed):
-    run_bench_from_random_values(NIC, "nic_operations", seed=seed, timeout=600, parameters=options(*Form))
+    run_bench_from_random_values(
+        NIC, "tests.hw.bench_nic_operations", seed=seed, timeout=600, parameters=options(*Form)
+    )
 
 
 def test_verilator_warns_of_no_logic_that_never_runs_or_keeps_its_value(tmp_path):

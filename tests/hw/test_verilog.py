@@ -1,4 +1,7 @@
-"""The Verilog that the hardware is shipped and simulated as."""
+"""The Verilog that the hardware is shipped and simulated as.
+
+Covers ``generate.py``.
+"""
 
 import re
 import shutil

@@ -1,4 +1,7 @@
-"""RTLIL and Verilog have the same text, whoever writes them."""
+"""RTLIL and Verilog have the same text, whoever writes them.
+
+Covers ``blocks.py`` and ``rtlil.py``.
+"""
 
 import shutil
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from support.messages import Mailbox
-from support.raw_driver import Pair
+
+from tests.support.messages import Mailbox
+from tests.support.raw_driver import Pair
 
 
 @pytest.fixture

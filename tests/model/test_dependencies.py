@@ -1,7 +1,7 @@
-"""What may wait for what: the table of docs/architecture.md has no circle, and no two NICs come to a standstill.
+"""Permitted waits: the table of hw/amoeba_hw/README.md has no circle, and no two NICs come to a standstill.
 
 The second is shown in all states of a small model: two NICs, a few requests each, a frame in each place where frames
-wait, a loss now and then. It is the architecture's rules and nothing else. Where a rule is broken as it once was,
+wait, a loss now and then. It has the rules of the READMEs and nothing else. Where a rule is broken as it once was,
 the same search finds the standstill.
 """
 
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pytest
 
-ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[2] / "hw" / "amoeba_hw" / "README.md"
 
 
 def table() -> dict[str, set[str]]:
     """What each thing of the table waits for."""
-    text = ARCHITECTURE.read_text(encoding="utf-8")
-    section = text.partition("### What may wait for what")[2].partition("\n### ")[0]
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition("## Permitted waits")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.*?) \|", section, re.MULTILINE)
     return {name: set(re.findall(r"\*\*(.+?)\*\*", waits)) for name, waits in rows}
 

@@ -1,4 +1,8 @@
-"""The generated files are those that are checked in, and say what was declared."""
+"""The generated files are those that are checked in, and say what was declared.
+
+Covers ``generate/__main__.py``, ``generate/c_header.py``, ``generate/markdown.py``, ``generate/sources.py`` and
+``generate/wireshark.py``.
+"""
 
 import shutil
 import subprocess
@@ -120,7 +124,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("receives.md", "| 16 | 64 | `ignore` | Bits of the tag that need not match. |"),
         ("receives.md", "| 4 | `CANCEL` | Take back the posted receive with the same ``context``. |"),
         ("receives.md", "| 22 | 16 | `resource_index` | The sender's context that READs go to. |"),
-        ("events.md", "| 8 | 64 | `error` | Those that did not. |"),
+        ("events.md", "| 8 | 64 | `error` | Requests or messages that failed. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
         ("events.md", "| 63 | 8 | `flags` | Phase bit; what is valid. EventFlags. |"),
         (
@@ -129,7 +133,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ),
         ("wire.md", "| 4 | `CLOSE_COMMAND` |  |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
-        ("ucp.md", "| 5 | 24 | `endpoint` | Which of the receiver's endpoints to the sender it is for. |"),
+        ("ucp.md", "| 5 | 24 | `endpoint` | Receiver's endpoint to the sender that the message is for. |"),
         ("ucp.md", "| 32 | 64 | `length` | Bytes of the data. |"),
         ("ucp.md", "| 3 | `STREAM` | Bytes of a stream. |"),
         ("trace.md", "| 13 | `INTERRUPT` | Interrupt raised. |"),

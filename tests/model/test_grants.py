@@ -1,4 +1,7 @@
-"""Ranges that overlap and are counted, and the grants that are kept in them, against naive ones byte by byte."""
+"""Ranges that overlap and are counted, and the grants that are kept in them, against naive ones byte by byte.
+
+Covers ``ranges.py``.
+"""
 
 import itertools
 import random

@@ -1,4 +1,7 @@
-"""Layouts against bytes and addresses typed by hand, and what a wrong declaration or use says."""
+"""Layouts against bytes and addresses typed by hand, and what a wrong declaration or use says.
+
+Covers ``layout.py``, ``unroll.py``, ``nic/registers.py`` and ``registers.py``.
+"""
 
 import random
 import struct

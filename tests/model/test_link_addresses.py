@@ -9,7 +9,8 @@ from amoeba_model.nic.device import ModelDevice
 from amoeba_model.udp_network import UdpNetwork
 from hypothesis import given
 from hypothesis import strategies as st
-from support.scripted import ScriptedDevice
+
+from tests.support.scripted import ScriptedDevice
 
 three = st.binary(min_size=3, max_size=3)
 hosts = st.builds(lambda first, rest: socket.inet_ntoa(bytes([first]) + rest), st.integers(1, 223), three)

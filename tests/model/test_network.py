@@ -1,4 +1,7 @@
-"""The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for."""
+"""The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for.
+
+Covers ``impairments.py``.
+"""
 
 import dataclasses
 import itertools
@@ -10,8 +13,9 @@ from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import impairments
-from support.scripted import ScriptedDevice, frame_to, mac_of
+
+from tests.support.scripted import ScriptedDevice, frame_to, mac_of
+from tests.support.strategies import impairments
 
 LATENCY = 100
 FRAMES = [frame_to(1, bytes([number]) * 50) for number in range(200)]

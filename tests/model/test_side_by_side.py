@@ -14,7 +14,8 @@ from amoeba_model.network import Network
 from amoeba_model.side_by_side import Crew, Meetings, helping_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scripted import ScriptedDevice, mac_of
+
+from tests.support.scripted import ScriptedDevice, mac_of
 
 SPACE = 32
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
-from support.scripted import ScriptedDevice, frame_to, mac_of
+
+from tests.support.scripted import ScriptedDevice, frame_to, mac_of
 
 LATENCY = 100
 RATE = 32

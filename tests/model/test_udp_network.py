@@ -1,4 +1,7 @@
-"""A network over UDP: frames between two sockets, datagrams from hell, and the passing of time."""
+"""A network over UDP: frames between two sockets, datagrams from hell, and the passing of time.
+
+Covers ``device.py`` and ``forking.py``.
+"""
 
 import contextlib
 import select
@@ -11,8 +14,9 @@ from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.udp_network import OUTSIDE, UdpNetwork
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import impairments
-from support.scripted import ScriptedDevice, frame_to, mac_of
+
+from tests.support.scripted import ScriptedDevice, frame_to, mac_of
+from tests.support.strategies import impairments
 
 NUMBER = b"\x12\x34\x56\x78"
 HEADER_TO_0 = b"Amoe\x02\x00" + mac_of(0) + NUMBER
@@ -274,6 +278,7 @@ def test_what_has_come_is_handed_over_by_who_looks(outsider):
     plain.sendto(HEADER_TO_0 + frame_to(0, b"come"), network.address)
     network.advance()
     assert network.now > now
+    assert network.devices[0].frames == [frame_to(0, b"come")]
 
 
 # What is refused

@@ -1,4 +1,7 @@
-"""Datagrams that anybody may send to a UDP network: they become neither an error nor lasting state."""
+"""Datagrams that anybody may send to a UDP network: they become neither an error nor lasting state.
+
+Covers ``remote_process.py``.
+"""
 
 import contextlib
 import fcntl
@@ -12,7 +15,8 @@ from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.remote_process import RemoteProcess, RemoteProcesses
 from amoeba_model.udp_network import UdpNetwork
 from amoeba_model.wire.codec import FrameHeader, encode
-from support.scripted import ScriptedDevice, mac_of
+
+from tests.support.scripted import ScriptedDevice, mac_of
 
 EAGER = 1e9
 HONEST = ("127.0.0.1", 50_000)

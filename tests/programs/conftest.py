@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.fixtures import (
+
+from tests.support.programs.fixtures import (
     commands_environment,
     headers,
     host,
@@ -13,8 +14,8 @@ from support.programs.fixtures import (
     needs_program,
     provider_environment,
 )
-from support.programs.missing import MissingError
-from support.programs.mpi import DEBIAN_MPICH, debian_mpich
+from tests.support.programs.missing import MissingError
+from tests.support.programs.mpi import DEBIAN_MPICH, debian_mpich
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 

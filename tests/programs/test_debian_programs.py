@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from support.programs.commands import ON_ANY_MACHINE, run_counted
+
+from tests.support.programs.commands import ON_ANY_MACHINE, run_counted
 
 LONG = pytest.mark.long
 INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")

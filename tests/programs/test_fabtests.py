@@ -1,9 +1,10 @@
 """libfabric's own tests, its quick list of release 1.17.0, on NICs of ours."""
 
 import pytest
-from support.programs.fabtests import built, read_list
-from support.programs.missing import MissingError
-from support.programs.running import run, run_pair
+
+from tests.support.programs.fabtests import built, read_list
+from tests.support.programs.missing import MissingError
+from tests.support.programs.running import run, run_pair
 
 LISTED = read_list()
 QUICK = {

@@ -10,7 +10,8 @@ import subprocess
 import time
 
 import pytest
-from support.programs.running import run
+
+from tests.support.programs.running import run
 
 SIZES = ["-d", "512:65536"]
 

@@ -1,7 +1,8 @@
 """fi_info and fi_pingpong, as Debian packages them."""
 
 import pytest
-from support.programs.running import run, run_pair
+
+from tests.support.programs.running import run, run_pair
 
 
 def test_fi_info_lists_the_provider_as_others(provider_environment, needs_program):

@@ -4,8 +4,9 @@ import os
 import sys
 
 import pytest
-from support.programs.mpi import MPICH, OPEN_MPI, counted, run_mpi
-from support.programs.running import run
+
+from tests.support.programs.mpi import MPICH, OPEN_MPI, counted, run_mpi
+from tests.support.programs.running import run
 
 pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
 PARTS = ("collectives", "messages", "datatypes", "accumulates", "fetches", "swaps", "epochs", "dynamic")

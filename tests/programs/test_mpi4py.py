@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.missing import MissingError
-from support.programs.mpi import MPICH, run_ranks
-from support.programs.mpi4py_suite import mpi4py_tests
+
+from tests.support.programs.missing import MissingError
+from tests.support.programs.mpi import MPICH, run_ranks
+from tests.support.programs.mpi4py_suite import mpi4py_tests
 
 pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
 PROGRAM = Path(__file__).with_name("mpi4py_program.py")

@@ -1,7 +1,8 @@
 """MPI over libucp.so.0: MPICH and Open MPI as Debian has them."""
 
 import pytest
-from support.programs.mpi import OPEN_MPI_OVER_UCX, counted, run_mpi
+
+from tests.support.programs.mpi import OPEN_MPI_OVER_UCX, counted, run_mpi
 
 LONG = pytest.mark.long
 ON_RTL = {"AMOEBA_DEVICE": "rtl"}

@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.programs.missing import MissingError, compiler
-from support.programs.mpi import COUNTING, OPEN_MPI_OVER_UCX, counted, run_ranks
+
+from tests.support.programs.missing import MissingError, compiler
+from tests.support.programs.mpi import COUNTING, OPEN_MPI_OVER_UCX, counted, run_ranks
 
 PROGRAM = Path(__file__).with_name("shmem_program.c")
 ATOMICS = 100

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.commands import ON_ANY_MACHINE, run_counted
-from support.programs.mpi import DEBIAN_MPICH
+
+from tests.support.programs.commands import ON_ANY_MACHINE, run_counted
+from tests.support.programs.mpi import DEBIAN_MPICH
 
 pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
 PROGRAM = Path(__file__).with_name("mpi_program.py")

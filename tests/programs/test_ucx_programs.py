@@ -5,8 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.programs.missing import MissingError, compiler
-from support.programs.running import run_pair
+
+from tests.support.programs.missing import MissingError, compiler
+from tests.support.programs.running import run_pair
 
 EXAMPLES = Path("/usr/share/doc/libucx-dev/examples")
 LONG = pytest.mark.long

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.commands import ON_ANY_MACHINE, run_counted
-from support.programs.missing import MissingError
-from support.programs.wheels import Wheels
+
+from tests.support.programs.commands import ON_ANY_MACHINE, run_counted
+from tests.support.programs.missing import MissingError
+from tests.support.programs.wheels import Wheels
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 MPI_PROGRAM = Path(__file__).with_name("mpi_program.py")

@@ -1,7 +1,9 @@
-"""cocotb benches on Amaranth components: what passes, what fails, and what a failure says."""
+"""cocotb benches on Amaranth components: what passes, what fails, and what a failure says.
+
+Covers ``payload.py``.
+"""
 
 import enum
-from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module, unsigned
@@ -32,12 +34,12 @@ def runs(monkeypatch, tmp_path):
     ],
 )
 def test_the_stream_buffers_pass_their_bench(make, most, runs):
-    run_bench(make(), "stream_buffer", parameters={"most": most})
+    run_bench(make(), "tests.hw.bench_stream_buffer", parameters={"most": most})
     assert list(runs.iterdir()) == []
 
 
 def test_a_run_with_waves_leaves_them(runs):
-    run_bench(SkidBuffer(BEAT), "stream_buffer", parameters={"most": 1}, waves=True)
+    run_bench(SkidBuffer(BEAT), "tests.hw.bench_stream_buffer", parameters={"most": 1}, waves=True)
     (wave,) = runs.glob("*/dump.vcd")
     assert "o__payload" in wave.read_text()
 
@@ -58,9 +60,9 @@ class Impatient(wiring.Component):
 def test_a_failure_names_the_test_the_reason_and_the_seed(monkeypatch):
     monkeypatch.delenv("AMOEBA_SEED", raising=False)
     with pytest.raises(BenchFailure) as failure:
-        run_bench(Impatient(), "stream_buffer", seed=77, parameters={"most": 1})
+        run_bench(Impatient(), "tests.hw.bench_stream_buffer", seed=77, parameters={"most": 1})
     text = str(failure.value)
-    assert text.startswith("stream_buffer on Impatient: ")
+    assert text.startswith("tests.hw.bench_stream_buffer on Impatient: ")
     assert "reset_in_mid_traffic_empties_it" in text
     assert "stream o: " in text
     assert "before the transfer" in text
@@ -70,12 +72,12 @@ def test_a_failure_names_the_test_the_reason_and_the_seed(monkeypatch):
 def test_the_environment_overrides_the_seed(monkeypatch):
     monkeypatch.setenv("AMOEBA_SEED", "5")
     with pytest.raises(BenchFailure, match="AMOEBA_SEED=5 "):
-        run_bench(Impatient(), "stream_buffer", parameters={"most": 1})
+        run_bench(Impatient(), "tests.hw.bench_stream_buffer", parameters={"most": 1})
 
 
 def test_a_bench_that_does_not_end_is_stopped():
     with pytest.raises(BenchFailure, match=r"no end after 3 seconds"):
-        run_bench(Queue(BEAT, 5), "endless_bench", timeout=3, directory=Path(__file__).parent)
+        run_bench(Queue(BEAT, 5), "tests.sim.endless_bench", timeout=3)
 
 
 def test_a_missing_bench_is_a_failure():

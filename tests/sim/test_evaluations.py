@@ -1,11 +1,13 @@
 # amaranth: UnusedElaboratable=no
-"""A simulated NIC evaluates its logic once a cycle: nothing hangs on what the harness sets, and on nothing twice."""
+"""A simulated NIC evaluates its logic once a cycle: nothing hangs on what the harness sets, and on nothing twice.
+
+Covers ``nic_ports.py``.
+"""
 
 import os
 import re
 import subprocess
 
-import copy_engine as engine
 import pytest
 from amoeba_hw.blocks import BLOCKS
 from amoeba_hw.verilog import generate_verilog
@@ -13,6 +15,8 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim import verilate
 from amoeba_sim.nic_ports import BOUNDARY, ports_of, registered_inputs
+
+from tests.sim import copy_engine as engine
 
 SMALL = NicParameters(contexts=2, ops=(Op.FI_SUM,), datatypes=(Datatype.FI_UINT64,))
 

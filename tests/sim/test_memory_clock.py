@@ -14,8 +14,9 @@ from amoeba_model.trace import Stage
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
-from support.pcie_rtl import SMALL
-from support.raw_driver import Pair, connect
+
+from tests.support.pcie_rtl import SMALL
+from tests.support.raw_driver import Pair, connect
 
 pytestmark = pytest.mark.long
 

@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces."""
+"""The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces.
+
+Covers ``rtl.py``.
+"""
 
 import itertools
 import re
@@ -7,7 +10,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import copy_engine as engine
 import numpy as np
 import pytest
 from amaranth.hdl import Assert, Module
@@ -19,6 +21,8 @@ from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
 from amoeba_tools.tracing.waveforms import _TOP
+
+from tests.sim import copy_engine as engine
 
 MAC = [bytes([2, 0, 0, 0, 0, index]) for index in range(2)]
 

@@ -1,10 +1,11 @@
 # amaranth: UnusedElaboratable=no
 """Frames that come from other processes faster than the simulation of a NIC takes them."""
 
-import copy_engine as engine
 from amoeba_model.udp_network import UdpNetwork
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
+
+from tests.sim import copy_engine as engine
 
 MAC = bytes([2, 0, 0, 0, 0, 1])
 FRAMES, SIZE = 5000, 4096

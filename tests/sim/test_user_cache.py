@@ -1,4 +1,7 @@
-"""One cache per user: a library that another user has left is never found."""
+"""One cache per user: a library that another user has left is never found.
+
+Covers ``amoeba_model/user_cache.py``.
+"""
 
 import os
 

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import copy_engine as engine
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -19,6 +18,8 @@ from amoeba_hw.verilog import generate_verilog
 from amoeba_sim import verilate
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import BuildError, Port, build_nic, nic_library, ports_of
+
+from tests.sim import copy_engine as engine
 
 
 @pytest.fixture

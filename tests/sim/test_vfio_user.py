@@ -1,4 +1,8 @@
-"""NICs behind vfio-user: what a host finds, and what a host that is hostile cannot do."""
+"""NICs behind vfio-user: what a host finds, and what a host that is hostile cannot do.
+
+Covers ``vfio_user_function.py``, ``vfio_user_memory.py``, ``vfio_user_protocol.py``, ``amoeba_model/vfio.py`` and
+``amoeba_model/pci.py``.
+"""
 
 import contextlib
 import errno
@@ -22,8 +26,9 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim import vfio_user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.devices import DEVICES
-from support.vfio_client import HEADER, VERSION, Client, RefusedError, sealed_memory, serving
+
+from tests.support.devices import DEVICES
+from tests.support.vfio_client import HEADER, VERSION, Client, RefusedError, sealed_memory, serving
 
 PAGE = 4096
 IOVA = 0x7F12_3456_0000

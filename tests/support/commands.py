@@ -1,4 +1,4 @@
-"""The ``amoeba`` command in processes of its own."""
+"""The ``amoeba`` command in processes of its own, and the messages of its usage errors."""
 
 import contextlib
 import subprocess
@@ -24,3 +24,10 @@ def ended(started):
     """Exit status, output and errors."""
     output, errors = started.communicate(timeout=LONG)
     return started.returncode, output, errors
+
+
+def usage_error(result):
+    """Return a usage error's message on one line; the command must have ended with one and printed no result."""
+    assert result.exit_code == 2, result.output
+    assert not result.stdout
+    return " ".join(result.stderr.replace("│", " ").split())

@@ -20,7 +20,7 @@ from pathlib import Path
 from amoeba_model.pci import DEVICE_ID, VENDOR_ID, Command, Config
 from amoeba_model.vfio import DMA_MAP, DMA_UNMAP, IRQ_SET, Region
 
-from support.vfio_client import Client, RefusedError, sealed_memory
+from tests.support.vfio_client import Client, RefusedError, sealed_memory
 
 __all__ = ["FakeKernel", "PlainPages", "SharedPages"]
 

@@ -19,7 +19,7 @@ from amoeba_model.wire.uet import (
     SesFlags,
 )
 
-from support.raw_driver import RawContext
+from tests.support.raw_driver import RawContext
 
 __all__ = ["Attacker", "seal"]
 

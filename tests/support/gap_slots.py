@@ -4,8 +4,8 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.wire.codec import FrameHeader, encode
 from amoeba_model.wire.uet import RequestOpcode
 
-from support.raw_driver import RawNic
-from support.stranger import WHOLE
+from tests.support.raw_driver import RawNic
+from tests.support.stranger import WHOLE
 
 __all__ = ["throw_away_kept"]
 

@@ -17,7 +17,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
-from support.raw_driver import RawContext, RawNic
+from tests.support.raw_driver import RawContext, RawNic
 
 __all__ = [
     "BOUND", "GUARD", "HONEST", "KINDS", "PLACES", "SLAB", "TENANT", "WEIGHTS", "Flow", "Host", "Numbers", "Request",

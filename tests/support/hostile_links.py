@@ -1,6 +1,6 @@
 """NICs that ask everything of each other over links that do everything to their frames.
 
-``python -m support.hostile_links model,rtl --seed 7 --operations 500`` (from ``tests/``) repeats one run.
+``python -m tests.support.hostile_links model,rtl --seed 7 --operations 500`` repeats one run.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
 
-from support.devices import DEVICES
-from support.gap_slots import throw_away_kept
-from support.raw_driver import ALL_RIGHTS, Buffer, RawContext, RawNic
-from support.scoreboard import PSNS, Memory, Posted, retired
+from tests.support.devices import DEVICES
+from tests.support.gap_slots import throw_away_kept
+from tests.support.raw_driver import ALL_RIGHTS, Buffer, RawContext, RawNic
+from tests.support.scoreboard import PSNS, Memory, Posted, retired
 
 __all__ = ["KINDS", "ONE_PERCENT", "Flow", "World", "run"]
 
@@ -455,7 +455,7 @@ def run(
         return {counter: sum(host.nic.counter(counter) for host in world.hosts) for counter in Counter}
     except AssertionError as error:
         error.add_note(
-            f"again: (cd tests; python -m support.hostile_links {','.join(kinds)} --seed {seed} "
+            f"again: (python -m tests.support.hostile_links {','.join(kinds)} --seed {seed} "
             f"--operations {operations} --holdback {impairments.holdback} --limit {limit} "
             f"--interference {interference}{'' if closes else ' --no-close'})"
         )
@@ -497,7 +497,7 @@ def _interfere(world: World, generator: random.Random) -> Callable[[], None]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Repeat one run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m support.hostile_links", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.hostile_links", description=__doc__)
     parser.add_argument("kinds", help="devices, such as model,model,rtl")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operations", type=int, default=1000)

@@ -13,10 +13,10 @@ from amoeba_model.network import Network
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import NackCode, RequestOpcode
 
-from support.frame_fuzz import WHOLE, Attacker
-from support.honest_work import TENANT, Host
-from support.raw_driver import Buffer
-from support.scripted import ScriptedDevice
+from tests.support.frame_fuzz import WHOLE, Attacker
+from tests.support.honest_work import TENANT, Host
+from tests.support.raw_driver import Buffer
+from tests.support.scripted import ScriptedDevice
 
 __all__ = ["ARENA", "OUTSIDER_KEY", "TENANT_ENTRY", "Outsider", "meddle"]
 

@@ -1,8 +1,8 @@
 """Random programs: honest work, hostile peers and contexts, bad links and resets, all at once.
 
 A program is a list of actions, each a kind and a seed. It depends on nothing else: the same program on another kind
-of device posts the same requests, and must leave the same memory behind. ``python -m support.hostile_programs
-model,rtl --seed 7`` (from ``tests/``) repeats one; ``--shrink`` looks for the shortest part of it that still fails,
+of device posts the same requests, and must leave the same memory behind. ``python -m tests.support.hostile_programs
+model,rtl --seed 7`` repeats one; ``--shrink`` looks for the shortest part of it that still fails,
 and prints the command for that.
 """
 
@@ -20,13 +20,13 @@ from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.trace import NO_CONTEXT
 
-from support.devices import DEVICES
-from support.gap_slots import throw_away_kept
-from support.honest_work import BOUND, GUARD, HONEST, KINDS, PLACES, TENANT, WEIGHTS, Flow, Host, Numbers
-from support.hostile_peers import ARENA, OUTSIDER_KEY, TENANT_ENTRY, Outsider, meddle
-from support.pcie_rtl import SMALL
-from support.push_back import LOSSLESS, TAIL_DROP
-from support.raw_driver import Buffer
+from tests.support.devices import DEVICES
+from tests.support.gap_slots import throw_away_kept
+from tests.support.honest_work import BOUND, GUARD, HONEST, KINDS, PLACES, TENANT, WEIGHTS, Flow, Host, Numbers
+from tests.support.hostile_peers import ARENA, OUTSIDER_KEY, TENANT_ENTRY, Outsider, meddle
+from tests.support.pcie_rtl import SMALL
+from tests.support.push_back import LOSSLESS, TAIL_DROP
+from tests.support.raw_driver import Buffer
 
 __all__ = ["ACTIONS", "Action", "Report", "main", "make_program", "parse", "run", "shrink"]
 
@@ -313,7 +313,7 @@ def run(
         how = "" if switch is None else " --pause" if switch.pause else " --drop"
         how += " --small" if small else ""
         error.add_note(
-            f"again: (cd tests; python -m support.hostile_programs {','.join(kinds)} --seed {seed}{how} "
+            f"again: (python -m tests.support.hostile_programs {','.join(kinds)} --seed {seed}{how} "
             f"--actions '{actions}')"
         )
         raise
@@ -355,7 +355,7 @@ def parse(text: str) -> Program:
 
 def main(arguments: list[str] | None = None) -> int:
     """Perform one program; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m support.hostile_programs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.hostile_programs", description=__doc__)
     parser.add_argument("kinds", help="devices, such as model,model,rtl")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--length", type=int, default=200, help="actions of the seed's program")

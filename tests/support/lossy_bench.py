@@ -10,8 +10,8 @@ from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import ReturnCode
 
-from support.raw_driver import Pair
-from support.saboteur import Saboteur
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import Saboteur
 
 __all__ = ["FIRST_PSN", "SIZE", "TIMEOUT", "Bench", "answer", "request"]
 

@@ -18,8 +18,8 @@ from amoeba_model.registers import ContextControl, Counter
 from amoeba_model.wire.uet import ReturnCode
 from hypothesis import strategies as st
 
-from support.messages import Mailbox, valid
-from support.raw_driver import Buffer, Pair
+from tests.support.messages import Mailbox, valid
+from tests.support.raw_driver import Buffer, Pair
 
 __all__ = ["Order", "Release", "Restart", "Send", "Step", "programs", "run"]
 
@@ -169,7 +169,7 @@ class _Posted:
 
 @dataclass
 class PlainMailbox:
-    """What context 0 does with messages and receive descriptors, as section 10 of the architecture tells it."""
+    """What context 0 does with messages and receive descriptors, as hw/amoeba_hw/messages/README.md says."""
 
     receives: int
     slots: int

@@ -4,7 +4,7 @@ from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpco
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.wire.uet import ReturnCode
 
-from support.raw_driver import Buffer, Pair, RawContext
+from tests.support.raw_driver import Buffer, Pair, RawContext
 
 __all__ = ["RECEIVER_CONTEXT", "Mailbox", "valid"]
 

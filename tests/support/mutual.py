@@ -7,8 +7,8 @@ from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
 
-from support.devices import DEVICES
-from support.raw_driver import Buffer, RawContext, RawNic
+from tests.support.devices import DEVICES
+from tests.support.raw_driver import Buffer, RawContext, RawNic
 
 __all__ = ["Mutual"]
 

@@ -1,4 +1,4 @@
-"""The conformance kit on NICs behind a fake kernel: ``python -m support.pcie_program FOLDER KINDS PART...``
+"""The conformance kit on NICs behind a fake kernel: ``python -m tests.support.pcie_program FOLDER KINDS PART...``
 
 A process of its own, as its memory becomes that of a virtual machine. The last line is what came out, as JSON.
 """
@@ -15,7 +15,7 @@ from amoeba_tools.conformance import run, select
 from amoeba_tools.conformance.pair import Pair
 from amoeba_tools.conformance.target import TargetSide
 
-from support.fake_vfio import FakeKernel
+from tests.support.fake_vfio import FakeKernel
 
 ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
 

@@ -1,4 +1,5 @@
-"""Programs on NICs behind a fake kernel: ``python -m support.pcie_scenes FOLDER SCENE``. What they found is printed.
+"""Programs on NICs behind a fake kernel: ``python -m tests.support.pcie_scenes FOLDER SCENE`` prints what they
+found.
 
 A process of its own, as its memory becomes that of a virtual machine.
 """
@@ -30,10 +31,11 @@ from amoeba import (
 )
 from amoeba.core.buffers import allocate
 from amoeba.devices.pcie.device import PcieDevice
+from amoeba.libfabric.asyncio import queue as queue_module
 from amoeba.libfabric.objects.fabric import Fabric
 
-from support.fake_vfio import FakeKernel
-from support.pcie_program import ADDRESSES, endpoints
+from tests.support.fake_vfio import FakeKernel
+from tests.support.pcie_program import ADDRESSES, endpoints
 
 ACCESS = MrAccess(0)
 for _each in MrAccess:
@@ -191,7 +193,7 @@ def main(folder, name):
             if progress is Progress.FI_PROGRESS_AUTO:
                 fabric.automate()
             if scene is awaited:
-                aio.queue.WAIT_SLICE = 3600 if progress is Progress.FI_PROGRESS_AUTO else aio.queue.WAIT_SLICE
+                queue_module.WAIT_SLICE = 3600 if progress is Progress.FI_PROGRESS_AUTO else queue_module.WAIT_SLICE
             found = scene(fabric, kernel)
         found["maps left"] = [len(device._maps) for device in devices]
         found["threads left"] = [each.name for each in threading.enumerate() if each.name == "amoeba progress"]

@@ -1,6 +1,6 @@
 """NICs that give each other more than their links and their switch hold.
 
-``python -m support.push_back rtl,rtl --pause --seed 3`` (from ``tests/``) repeats one run.
+``python -m tests.support.push_back rtl,rtl --pause --seed 3`` repeats one run.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.parameters import NicParameters
 from amoeba_model.switch import Switch
 
-from support.hostile_links import World
+from tests.support.hostile_links import World
 
 __all__ = ["LOSSLESS", "TAIL_DROP", "crowd", "exchange"]
 
@@ -90,7 +90,7 @@ def _run(
         how = "" if switch is None else " --pause" if switch.pause else " --drop"
         how += "" if into is None else " --incast"
         error.add_note(
-            f"again: (cd tests; python -m support.push_back {','.join(kinds)}{how} --seed {seed} "
+            f"again: (python -m tests.support.push_back {','.join(kinds)}{how} --seed {seed} "
             f"--requests {requests} --impairments {impairments.loss})"
         )
         raise
@@ -101,7 +101,7 @@ def _run(
 
 def main(arguments: list[str] | None = None) -> int:
     """Repeat one run; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m support.push_back", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.push_back", description=__doc__)
     parser.add_argument("kinds", help="devices, such as model,model,rtl")
     parser.add_argument("--pause", action="store_true")
     parser.add_argument("--drop", action="store_true")

@@ -7,7 +7,7 @@ from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
-from support.raw_driver import Pair, RawContext
+from tests.support.raw_driver import Pair, RawContext
 
 __all__ = ["Stranger"]
 

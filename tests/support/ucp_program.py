@@ -1,8 +1,8 @@
 """A process with a worker of UCX's API that sends back whatever active messages it gets.
 
-``python -m support.ucp_program KIND HOW [PORT]``: on a NIC of this kind; HOW is ``address``, and the worker's address
-is printed, or ``listen``, and the port is, or ``sleep``: the same as ``address``, but asleep between messages. PORT:
-UDP port of its NIC. It ends when its input does, or by a signal.
+``python -m tests.support.ucp_program KIND HOW [PORT]``: on a NIC of this kind; HOW is ``address``, and the worker's
+address is printed, or ``listen``, and the port is, or ``sleep``: the same as ``address``, but asleep between
+messages. PORT: UDP port of its NIC. It ends when its input does, or by a signal.
 """
 
 import contextlib

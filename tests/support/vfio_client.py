@@ -15,7 +15,7 @@ from amoeba_model.pci import Config
 from amoeba_model.vfio import DMA_MAP, DMA_UNMAP, IRQ_SET, IrqSetFlags, Region
 from amoeba_sim.vfio_user import EndpointServer
 
-from support.devices import DEVICES
+from tests.support.devices import DEVICES
 
 __all__ = ["Client", "RefusedError", "sealed_memory", "serving"]
 

@@ -16,8 +16,9 @@ from amoeba_tools.tracing import Recorder, operations_of, trace_fetch_atomic
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap
-from support.pairs import PAIRS
 from typer.testing import CliRunner
+
+from tests.support.pairs import PAIRS
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import Errno, ErrorAvailableError, Op, Progress, Rendezvous, join_cluster
-from support.pairs import PAIRS
+
+from tests.support.pairs import PAIRS
 
 PROGRAM = Path(__file__).parents[1] / "support" / "serving_program.py"
 ONE = np.ones(1, np.uint64)

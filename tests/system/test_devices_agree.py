@@ -7,9 +7,9 @@ import amoeba
 import numpy as np
 import pytest
 from amoeba.libfabric.objects.constants import MrAccess, MrMode
-from support.pairs import PAIRS
 
-from system.programs import Outcome, Session, random_program
+from tests.support.pairs import PAIRS
+from tests.system.programs import Outcome, Session, random_program
 
 
 def run(kinds: str, program_seed: int, operations: int, **rtl: float) -> Outcome:

@@ -7,8 +7,9 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.messages import INLINE, Mailbox
-from support.raw_driver import Buffer, Pair
+
+from tests.support.messages import INLINE, Mailbox
+from tests.support.raw_driver import Buffer, Pair
 
 MakePair = Callable[..., Pair]
 OK = ReturnCode.OK

@@ -5,7 +5,8 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKin
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import ContextControl, KeyFlags
 from amoeba_model.wire.uet import ReturnCode
-from support.raw_driver import ALL_RIGHTS, Buffer, Pair
+
+from tests.support.raw_driver import ALL_RIGHTS, Buffer, Pair
 
 DATA = 0x0123_4567_89AB_CDEF
 CERTAIN = 0xCE

@@ -11,9 +11,10 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.devices import DEVICES
-from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench
-from support.raw_driver import Pair, RawNic, connect
+
+from tests.support.devices import DEVICES
+from tests.support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench
+from tests.support.raw_driver import Pair, RawNic, connect
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 COMPLETION = DescriptorFlags.COMPLETION
@@ -38,7 +39,7 @@ def close(**fields: int) -> dict[str, int]:
     return {"opcode": DescriptorOpcode.CLOSE, "flags": COMPLETION, **fields}
 
 
-def test_all_that_is_under_way_to_it_ends_at_once_and_in_order(bench: Bench) -> None:
+def test_all_that_is_outstanding_to_a_failed_peer_ends_at_once_and_in_order(bench: Bench) -> None:
     bench.cut_off()
     ping = {"opcode": DescriptorOpcode.PING, "flags": COMPLETION}
     bench.post(bench.write(1), bench.add(), ping, close(), bench.write(2), bench.add())
@@ -50,7 +51,7 @@ def test_all_that_is_under_way_to_it_ends_at_once_and_in_order(bench: Bench) -> 
     assert (bench.here(Counter.FAILED_PDCS), bench.here(Counter.TIMEOUTS)) == (1, 0)
 
 
-def test_what_is_posted_to_it_later_ends_without_a_frame(bench: Bench) -> None:
+def test_requests_posted_to_a_failed_peer_end_without_a_frame(bench: Bench) -> None:
     fail(bench.pair.initiator, 0)
     bench.pair.run(4)  # hardware comes by all entries in turn
     bench.post(bench.write(1), bench.add())
@@ -97,7 +98,7 @@ def test_a_peer_that_is_held_back_or_sends_again_fails_too(bench: Bench) -> None
         bench.pair.initiator.settle()
 
 
-def test_stored_anew_it_is_used_as_before(bench: Bench) -> None:
+def test_a_failed_peer_that_is_stored_anew_is_used_as_before(bench: Bench) -> None:
     bench.cut_off()
     bench.post(bench.write(1))
     bench.sent(1)

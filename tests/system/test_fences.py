@@ -6,9 +6,10 @@ import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.lossy_bench import Bench, request
-from support.raw_driver import Pair, RawContext
-from support.saboteur import losing
+
+from tests.support.lossy_bench import Bench, request
+from tests.support.raw_driver import Pair, RawContext
+from tests.support.saboteur import losing
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 COMPLETION, FENCE, FENCE_ALL = DescriptorFlags.COMPLETION, DescriptorFlags.FENCE, DescriptorFlags.FENCE_ALL

@@ -11,10 +11,11 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.lossy_bench import FIRST_PSN, Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair
-from support.saboteur import arrives
+
+from tests.support.lossy_bench import FIRST_PSN, Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import arrives
 
 MakePair = Callable[..., Pair]
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
@@ -91,7 +92,7 @@ def test_a9_what_was_held_back_is_not_executed_beside_what_was_sent_again(make_p
 
 
 @KINDS
-def test_a9_nor_is_what_the_target_kept_behind_it(make_pair: MakePair) -> None:
+def test_a9_requests_that_the_target_kept_are_not_executed_again(make_pair: MakePair) -> None:
     """Only the first of four is held back. The answers of the others have another message, and nobody takes them."""
     bench = opened(make_pair(), timeout=2000)
     held = Held(bench, lambda header: header.psn == FIRST_PSN + 1)
@@ -106,7 +107,7 @@ def test_a9_nor_is_what_the_target_kept_behind_it(make_pair: MakePair) -> None:
 
 
 @KINDS
-def test_a9_nor_is_a_request_whose_answer_is_held_back(make_pair: MakePair) -> None:
+def test_a9_a_request_whose_answer_is_held_back_is_not_executed_again(make_pair: MakePair) -> None:
     bench = opened(make_pair(), timeout=2000)
     bench.answers.fate = lambda frame: [(LATER, frame)]
     add(bench, 1)

@@ -13,10 +13,11 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import ContextControl, Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode, encode
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.devices import DEVICES
-from support.frame_fuzz import Attacker
-from support.gap_slots import throw_away_kept
-from support.raw_driver import Buffer, Pair, RawContext, RawNic
+
+from tests.support.devices import DEVICES
+from tests.support.frame_fuzz import Attacker
+from tests.support.gap_slots import throw_away_kept
+from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic
 
 pytestmark = pytest.mark.long
 

@@ -14,10 +14,11 @@ from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.devices import DEVICES
-from support.lossy_bench import FIRST_PSN, TIMEOUT, Bench, answer, request
-from support.raw_driver import Pair, connect
-from support.saboteur import Saboteur, arrives, losing
+
+from tests.support.devices import DEVICES
+from tests.support.lossy_bench import FIRST_PSN, TIMEOUT, Bench, answer, request
+from tests.support.raw_driver import Pair, connect
+from tests.support.saboteur import Saboteur, arrives, losing
 
 MakePair = Callable[..., Pair]
 OK = ReturnCode.OK

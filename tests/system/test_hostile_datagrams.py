@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import socket
+import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import amoeba.ucp as ucp
@@ -17,7 +18,8 @@ from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.link_addresses import FIRST_PORT, ip_of_link, mac_of_link
 from amoeba_model.udp_network import DATAGRAM_HEADER, UdpNetwork
 from amoeba_model.wire.codec import FrameHeader, encode
-from support.scripted import ScriptedDevice
+
+from tests.support.scripted import ScriptedDevice
 
 SEEDS = range(3)
 
@@ -198,9 +200,10 @@ def test_no_words_to_a_listener_of_ucp_raise_out_of_progress(seed):
         address = ucp.ucp_worker_get_address(client)[0]
         numbers = itertools.count(1 << 23, 2)
         for _ in range(8):
-            protocol = "amoeba-ucp-1"
-            honest = [[protocol, "request", bytes(address).hex(), next(numbers), 5] for _ in range(3)]
-            honest += [[protocol, "ready", "", 0, 0], [protocol, "accept", bytes(address).hex(), 0, 0]]
+            protocol = "amoeba-ucp-2"
+            data = [struct.pack("<IQ", next(numbers), 5).hex() for _ in range(3)]
+            honest = [[protocol, "request", bytes(address).hex(), each] for each in data]
+            honest += [[protocol, "ready", "", ""], [protocol, "accept", bytes(address).hex(), ""]]
             attackers(rng, opened, place, honest, 12)
             for _ in range(200):
                 ucp.ucp_worker_progress(server)

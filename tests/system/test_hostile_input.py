@@ -14,8 +14,9 @@ from amoeba_model.wire.render import layers, summary
 from amoeba_model.wire.uet import AtomicOpcode, RequestOpcode, ReturnCode
 from hypothesis import given
 from hypothesis import strategies as st
-from support.raw_driver import Buffer, Pair
-from support.stranger import Stranger
+
+from tests.support.raw_driver import Buffer, Pair
+from tests.support.stranger import Stranger
 
 SIZE = 4096
 INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE

@@ -1,9 +1,9 @@
 """Everything at once over links that lose, repeat, overtake and damage a percent of all frames each.
 
-Requests meet a scoreboard (:mod:`support.hostile_links`, :mod:`support.scoreboard`): each is completed once, in
-order, within bounded time; each packet is executed once; memory, results and events are those of the requests one
-after the other in the order in which the target says it took them; no value of a counter is fetched twice; every
-frame is counted once.
+Requests meet a scoreboard (:mod:`tests.support.hostile_links`, :mod:`tests.support.scoreboard`): each is completed
+once, in order, within bounded time; each packet is executed once; memory, results and events are those of the
+requests one after the other in the order in which the target says it took them; no value of a counter is
+fetched twice; every frame is counted once.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,11 +21,12 @@ from amoeba_model.wire.uet import ReturnCode
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.hostile_links import KINDS, ONE_PERCENT, World, run
-from support.lossy_bench import Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair
-from support.saboteur import arrives
+
+from tests.support.hostile_links import KINDS, ONE_PERCENT, World, run
+from tests.support.lossy_bench import Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import arrives
 
 pytestmark = pytest.mark.long
 
@@ -54,7 +55,7 @@ def test_a_long_program_happens_once_and_in_order(nics: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("nics", "seed"), [(2, 11), (3, 12)])
-def test_so_does_one_that_closes_and_opens_its_pdcs(nics: int, seed: int) -> None:
+def test_a_long_program_that_closes_and_opens_its_pdcs_happens_once_and_in_order(nics: int, seed: int) -> None:
     assert_was_hostile(run(("model",) * nics, seed, 2000, QUICK))
 
 
@@ -72,11 +73,11 @@ def test_the_size_of_the_window_and_of_the_bus_do_not_matter(window: int, width:
 
 
 @pytest.mark.parametrize("kinds", PAIRS[1:])
-def test_rtl_and_model_bear_it_together(kinds: str) -> None:
+def test_rtl_and_model_bear_hostile_links_together(kinds: str) -> None:
     assert_was_hostile(run(tuple(kinds.split(",")), 34, 500, closes=False))
 
 
-def test_three_nics_rtl_and_model_bear_it_together() -> None:
+def test_three_nics_rtl_and_model_bear_hostile_links_together() -> None:
     assert_was_hostile(run(("model", "rtl", "model"), 32, 500, closes=False))
 
 

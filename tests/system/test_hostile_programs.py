@@ -1,9 +1,10 @@
 """Random programs of honest work, hostile peers and contexts, bad links and resets, all at once.
 
-What must hold (:mod:`support.hostile_programs`): honest requests end within their bound, in order, with the data that
-they had to find; honest memory is what was asked for; beside every region nothing has changed, and no access of an
-honest context was refused; each frame that came to a NIC is counted by what became of it, once. A program that fails
-prints the command that repeats it; with ``--shrink`` that looks for the shortest part of it that fails.
+What must hold (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
+data that they had to find; honest memory is what was asked for; beside every region nothing has changed, and no
+access of an honest context was refused; each frame that came to a NIC is counted by what became of it, once. A
+program that fails prints the command that repeats it; with ``--shrink`` that looks for the
+shortest part of it that fails.
 """
 
 import re
@@ -21,8 +22,9 @@ from amoeba_model.nic.pdc import Duplicate, PdcTable
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.trace import NO_CONTEXT
-from support.hostile_programs import ACTIONS, Report, make_program, parse, run, shrink
-from support.push_back import LOSSLESS, TAIL_DROP
+
+from tests.support.hostile_programs import ACTIONS, Report, make_program, parse, run, shrink
+from tests.support.push_back import LOSSLESS, TAIL_DROP
 
 LENGTH = 200
 SWITCHES: dict[str, Switch | None] = {"wires": None, "pause": LOSSLESS, "drop": TAIL_DROP}
@@ -58,14 +60,14 @@ def test_honest_work_is_done_whatever_others_do(nics: int, small: bool, count: i
 @pytest.mark.long
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize(("nics", "small", "count"), [(2, False, 60), (2, True, 80), (3, True, 40)])
-def test_so_is_it_in_many_programs(nics: int, small: bool, count: int, switch: str) -> None:
+def test_honest_work_is_done_in_many_programs(nics: int, small: bool, count: int, switch: str) -> None:
     start = 10_000 * (list(SWITCHES).index(switch) + 1)
     kinds = ",".join(["model"] * nics)
     assert_was_hostile(run_all(kinds, range(start, start + count), SWITCHES[switch], small=small))
 
 
 @pytest.mark.parametrize("kinds", RTL)
-def test_rtl_does_it_too_and_leaves_the_same_memory_as_models(kinds: str) -> None:
+def test_rtl_does_honest_work_and_leaves_the_same_memory_as_models(kinds: str) -> None:
     seeds = range(50, 54)
     reports = run_all(kinds, seeds, small=True)
     assert_was_hostile(reports)
@@ -77,7 +79,7 @@ def test_rtl_does_it_too_and_leaves_the_same_memory_as_models(kinds: str) -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("kinds", [*RTL, "rtl,model,rtl"])
-def test_so_does_it_in_many_programs(kinds: str, switch: str) -> None:
+def test_rtl_leaves_the_same_memory_as_models_in_many_programs(kinds: str, switch: str) -> None:
     start = 20_000 * (list(SWITCHES).index(switch) + 1)
     assert_was_hostile(run_all(kinds, range(start, start + 12), SWITCHES[switch], small=True))
 

@@ -11,11 +11,12 @@ import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.registers import ContextControl, Counter
 from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode
-from support.lossy_bench import FIRST_PSN, Bench
-from support.messages import Mailbox
-from support.pairs import PAIRS
-from support.raw_driver import Pair
-from support.stranger import Stranger
+
+from tests.support.lossy_bench import FIRST_PSN, Bench
+from tests.support.messages import Mailbox
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
+from tests.support.stranger import Stranger
 
 MakePair = Callable[..., Pair]
 OK = ReturnCode.OK

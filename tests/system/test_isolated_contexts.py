@@ -12,8 +12,9 @@ from amoeba_model.device import DeviceError
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
-from support.pairs import PAIRS
-from support.raw_driver import Pair
+
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair
 
 MakePair = Callable[..., Pair]
 OK = ReturnCode.OK

@@ -6,7 +6,8 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.raw_driver import Pair
+
+from tests.support.raw_driver import Pair
 
 LENGTH = 1 << 16
 """16 packets."""

@@ -9,8 +9,9 @@ from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba_model.tlp import PacketKind
 from amoeba_tools.cli import app
 from amoeba_tools.tracing import packets_of, trace_fetch_atomic
-from support.pcie_rtl import LINKS, SMALL
 from typer.testing import CliRunner
+
+from tests.support.pcie_rtl import LINKS, SMALL
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.long
@@ -46,7 +47,7 @@ def test_the_documentation_s_packets_are_those_of_the_hardware():
     assert found == shown, "make pictures ARGS=--measure"
 
 
-def test_the_command_prints_them(tmp_path):
+def test_the_command_prints_link_packets(tmp_path):
     result = CliRunner().invoke(app, ["trace", "--device", "rtl+pcie", "--tlps"], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     printed = result.output.partition("packets on PCI Express")[2].partition("frame of")[0]

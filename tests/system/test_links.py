@@ -8,7 +8,8 @@ from amoeba import MrAccess, Op, open_cluster
 from amoeba_model.impairments import Impairments
 from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 from amoeba_tools.random_access import run_gups
-from support.pairs import PAIRS
+
+from tests.support.pairs import PAIRS
 
 RIGHTS = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 

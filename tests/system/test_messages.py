@@ -7,9 +7,10 @@ from amoeba_model.registers import ContextControl, Counter
 from amoeba_model.wire.uet import ReturnCode
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support.message_programs import Step, programs, run
-from support.messages import Mailbox
-from support.raw_driver import Pair
+
+from tests.support.message_programs import Step, programs, run
+from tests.support.messages import Mailbox
+from tests.support.raw_driver import Pair
 
 MakePair = Callable[..., Pair]
 OK = ReturnCode.OK

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.wire.uet import ReturnCode
-from support.pairs import PAIRS
-from support.raw_driver import Buffer, Pair, RawContext, RawNic
+
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic
 
 MakePair = Callable[..., Pair]
 PAGE = 4096

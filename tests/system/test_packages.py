@@ -49,7 +49,7 @@ def packages(tmp_path_factory):
 def test_the_source_distribution_has_all_that_is_tracked_and_nothing_else(packages):
     with tarfile.open(packages[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = tracked("model", "hw", "sim", "driver", "tests", "docs", "examples", "bench", "scripts")
+    wanted = tracked("model", "hw", "sim", "driver", "tools", "tests", "docs", "examples", "bench", "scripts")
     assert wanted - names == set()
     assert {"LICENSE", "README.md", "pyproject.toml", "PKG-INFO"} <= names
     strange = {name for name in names - tracked() if (ROOT / name).is_file()}
@@ -57,19 +57,19 @@ def test_the_source_distribution_has_all_that_is_tracked_and_nothing_else(packag
 
 
 @pytest.mark.long
-def test_the_wheel_has_the_four_packages_with_types_and_harness_and_nothing_else(packages):
+def test_the_wheel_has_the_five_packages_with_types_and_harness_and_nothing_else(packages):
     with zipfile.ZipFile(packages[1]) as archive:
         names = set(archive.namelist())
     packaged = {
         "model/amoeba_model": "amoeba_model", "hw/amoeba_hw": "amoeba_hw", "sim/amoeba_sim": "amoeba_sim",
-        "driver/amoeba": "amoeba", "sim/harness": "amoeba_sim/harness",
+        "driver/amoeba": "amoeba", "tools/amoeba_tools": "amoeba_tools", "sim/harness": "amoeba_sim/harness",
     }  # fmt: skip
     wanted = {
         target + name.removeprefix(folder) for folder, target in packaged.items() for name in tracked(folder)
     }
     told = {name for name in names if ".dist-info/" not in name}
     assert told == wanted
-    assert {"amoeba/py.typed", "amoeba_model/py.typed", "amoeba_sim/harness/nic.cpp"} <= told
+    assert {"amoeba/py.typed", "amoeba_model/py.typed", "amoeba_tools/py.typed", "amoeba_sim/harness/nic.cpp"} <= told
 
 
 @pytest.mark.long

@@ -11,8 +11,9 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.pcie_rtl import LINKS, SMALL
-from support.raw_driver import Buffer, Pair, RawNic, connect
+
+from tests.support.pcie_rtl import LINKS, SMALL
+from tests.support.raw_driver import Buffer, Pair, RawNic, connect
 
 REGION = 1 << 14
 

@@ -7,7 +7,8 @@ import signal
 import pytest
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba_tools.perf import PerfPlan, run_plans, ucp_messages
-from support.commands import ended, process
+
+from tests.support.commands import ended, process
 
 TESTS = {
     "ucp": ["tag_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "stream_bw", "ucp_am_bw"],

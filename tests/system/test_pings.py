@@ -4,9 +4,10 @@ import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
-from support.lossy_bench import FIRST_PSN, Bench, answer, request
-from support.raw_driver import Pair
-from support.saboteur import losing
+
+from tests.support.lossy_bench import FIRST_PSN, Bench, answer, request
+from tests.support.raw_driver import Pair
+from tests.support.saboteur import losing
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 COMPLETION = DescriptorFlags.COMPLETION
@@ -38,7 +39,7 @@ def test_a_peer_that_is_there_answers_with_ok(bench: Bench) -> None:
     assert pair.initiator.device.faults() == pair.target.device.faults() == []
 
 
-def test_its_frame_is_a_no_op_that_reports_no_error(bench: Bench) -> None:
+def test_a_ping_s_frame_is_a_no_op_that_reports_no_error(bench: Bench) -> None:
     assert bench.pair.local.execute(**PING)["status"] == OK
     (header, reply) = bench.frames()
     assert (header.opcode, header.psn, header.request_length) == (RequestOpcode.NO_OP, FIRST_PSN, 0)
@@ -46,7 +47,7 @@ def test_its_frame_is_a_no_op_that_reports_no_error(bench: Bench) -> None:
     assert (reply.return_code, reply.modified_length) == (OK, 0)
 
 
-def test_it_asks_the_nic_and_not_the_context(bench: Bench) -> None:
+def test_a_ping_asks_the_nic_and_not_the_context(bench: Bench) -> None:
     bench.pair.target.set("contexts", 0, control=0)
     bench.pair.target.settle()
     assert bench.pair.local.execute(**PING)["status"] == OK

@@ -8,8 +8,9 @@ import sys
 import pytest
 from amoeba import Rendezvous, join_cluster
 from amoeba_tools.random_access import run_gups
-from support.commands import AMOEBA, LONG, ended, process
-from support.pairs import PAIRS
+
+from tests.support.commands import AMOEBA, LONG, ended, process
+from tests.support.pairs import PAIRS
 
 
 @contextlib.contextmanager

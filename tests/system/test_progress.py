@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 from amoeba import BindFlags, CqFormat, Op, Progress, Rendezvous, join_cluster
-from support.pairs import PAIRS
+
+from tests.support.pairs import PAIRS
 
 LONG = 300
 """Seconds in which anything ends."""

@@ -1,6 +1,6 @@
 """NICs on a network that pushes back: ports that fill, NICs that are stopped, many that send to one.
 
-The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with ``python -m support.push_back``.
+The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with ``python -m tests.support.push_back``.
 """
 
 import pytest
@@ -9,11 +9,12 @@ from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
-from support.lossy_bench import Bench
-from support.mutual import Mutual
-from support.pairs import PAIRS
-from support.push_back import LOSSLESS, TAIL_DROP, crowd, exchange
-from support.raw_driver import Pair
+
+from tests.support.lossy_bench import Bench
+from tests.support.mutual import Mutual
+from tests.support.pairs import PAIRS
+from tests.support.push_back import LOSSLESS, TAIL_DROP, crowd, exchange
+from tests.support.raw_driver import Pair
 
 TWO_PERCENT = Impairments(loss=0.02, duplication=0.02, reordering=0.02, corruption=0.02)
 NARROW = Switch(buffer=50_000, nic_buffer=50_000, pause=True, rate=8)
@@ -114,7 +115,7 @@ def test_all_that_nics_ask_of_each_other_is_done_once_and_in_order(kinds, switch
 
 
 @pytest.mark.parametrize("switch", [LOSSLESS, TAIL_DROP], ids=["pause", "drop"])
-def test_so_is_what_eight_ask_of_one(switch: Switch) -> None:
+def test_all_that_eight_nics_ask_of_one_is_done_once_and_in_order(switch: Switch) -> None:
     world = crowd(("model",) * 9, switch, requests=40)
     assert (world.network.traffic.dropped > 0) is not switch.pause
     assert world.network.traffic.marked > 0
@@ -122,14 +123,14 @@ def test_so_is_what_eight_ask_of_one(switch: Switch) -> None:
 
 @pytest.mark.parametrize("switch", [LOSSLESS, TAIL_DROP], ids=["pause", "drop"])
 @pytest.mark.parametrize("kinds", [("model",) * 3, ("rtl", "model", "model")], ids=["models", "rtl among models"])
-def test_so_is_it_where_two_percent_are_lost_repeated_overtaken_and_damaged_each(kinds, switch: Switch) -> None:
+def test_all_is_done_once_where_two_percent_are_lost_repeated_overtaken_and_damaged(kinds, switch: Switch) -> None:
     world = exchange(kinds, switch, seed=5, requests=40, impairments=TWO_PERCENT)
     traffic = world.network.traffic
     assert min(traffic.lost, traffic.duplicated, traffic.reordered, traffic.corrupted) > 0
 
 
 @pytest.mark.parametrize("switch", [LOSSLESS, TAIL_DROP], ids=["pause", "drop"])
-def test_so_is_it_among_rtl_in_threads_and_the_run_is_the_same_as_one_after_the_other(switch: Switch) -> None:
+def test_all_is_done_once_among_rtl_in_threads_and_the_run_is_the_same_as_one_after_the_other(switch: Switch) -> None:
     def go(threads: int) -> tuple[int, Traffic, list[tuple[int, ...]]]:
         world = exchange(("rtl", "rtl"), switch, seed=3, requests=25, threads=threads)
         # not where, which differs: memory is allocated anew

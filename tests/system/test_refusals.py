@@ -1,4 +1,7 @@
-"""Everything a NIC refuses: with which code, that nothing was written, and that the next operation works."""
+"""Everything a NIC refuses: with which code, that nothing was written, and that the next operation works.
+
+Covers ``amoeba_model/nic/capabilities.py``.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +14,9 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
 from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode, SesFlags
-from support.raw_driver import ALL_RIGHTS, Buffer, Pair
-from support.stranger import WHOLE, Stranger
+
+from tests.support.raw_driver import ALL_RIGHTS, Buffer, Pair
+from tests.support.stranger import WHOLE, Stranger
 
 INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 ATOMIC = {"opcode": RequestOpcode.ATOMIC, "atomic_opcode": AtomicOpcode.SUM, "atomic_datatype": AtomicDatatype.UINT64}

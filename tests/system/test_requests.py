@@ -9,7 +9,8 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import ContextControl, Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode
-from support.raw_driver import ALL_RIGHTS, Pair
+
+from tests.support.raw_driver import ALL_RIGHTS, Pair
 
 OK = ReturnCode.OK
 MASK = (1 << 64) - 1

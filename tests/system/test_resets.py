@@ -6,9 +6,10 @@ data, its memory and the count of frames are checked likewise.
 
 import pytest
 from amoeba_model.wire.uet import ReturnCode
-from support.honest_work import BOUND, KINDS
-from support.hostile_programs import SMALL_WITH_TENANT, World
-from support.pairs import PAIRS
+
+from tests.support.honest_work import BOUND, KINDS
+from tests.support.hostile_programs import SMALL_WITH_TENANT, World
+from tests.support.pairs import PAIRS
 
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 ERRORS = {FAILED, ReturnCode.BAD_MKEY}

@@ -12,7 +12,8 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.raw_driver import Buffer, Pair, RawNic
+
+from tests.support.raw_driver import Buffer, Pair, RawNic
 
 OK = ReturnCode.OK
 NOP = {"opcode": DescriptorOpcode.NOP}

@@ -7,11 +7,12 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.uet import NackCode, ReturnCode
-from support.lossy_bench import FIRST_PSN, Bench
-from support.pairs import PAIRS
-from support.raw_driver import Pair, RawNic
-from support.saboteur import arrives
-from support.stranger import Stranger
+
+from tests.support.lossy_bench import FIRST_PSN, Bench
+from tests.support.pairs import PAIRS
+from tests.support.raw_driver import Pair, RawNic
+from tests.support.saboteur import arrives
+from tests.support.stranger import Stranger
 
 MakePair = Callable[..., Pair]
 OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
@@ -197,7 +198,7 @@ def test_what_waits_for_its_turn_goes_with_its_pdc(make_model_pair: MakePair) ->
         assert (answer.header.nack_code if answer.header.is_control else None) == code
 
 
-def test_its_place_is_given_away_when_nothing_has_come_for_long(make_model_pair: MakePair) -> None:
+def test_a_closed_pdc_s_place_is_given_away_when_nothing_has_come_for_long(make_model_pair: MakePair) -> None:
     stranger = Stranger(make_model_pair(NicParameters(target_pdcs=2)))
     target = stranger.pair.target
     here = {"buffer_offset": stranger.pair.memory().address}

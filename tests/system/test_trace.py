@@ -1,4 +1,7 @@
-"""The life of a request as the trace tells it, the counters, and a NIC on its own."""
+"""The life of a request as the trace tells it, the counters, and a NIC on its own.
+
+Covers ``amoeba_model/trace.py``.
+"""
 
 from collections.abc import Callable
 
@@ -9,8 +12,9 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
-from support.raw_driver import Pair, RawNic
-from support.stranger import Stranger
+
+from tests.support.raw_driver import Pair, RawNic
+from tests.support.stranger import Stranger
 
 FETCH_ADD = {"opcode": DescriptorOpcode.FETCH_ATOMIC, "op": Op.FI_SUM, "datatype": Datatype.FI_UINT64, "length": 8}
 

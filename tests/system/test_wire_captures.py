@@ -7,8 +7,9 @@ from typing import Any, Literal
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
-from support.raw_driver import ALL_RIGHTS, Pair
-from support.uet_dissector import ACK, CONTROL, ROD_REQUEST, dissect
+
+from tests.support.raw_driver import ALL_RIGHTS, Pair
+from tests.support.uet_dissector import ACK, CONTROL, ROD_REQUEST, dissect
 
 MakePair = Callable[..., Pair]
 SIZE = 8192

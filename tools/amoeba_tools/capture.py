@@ -58,7 +58,7 @@ def _write_block(file: BinaryIO, kind: int, body: bytes, options: Iterable[tuple
 
 
 def _options(options: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The options with their end mark; nothing if there are none."""
+    """Return the options with their end mark, or no bytes without options."""
     end = b""
     for code, value in options:
         yield struct.pack("<HH", code, len(value)) + _padded(value)

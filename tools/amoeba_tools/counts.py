@@ -1,4 +1,4 @@
-"""Reading and summing up what the NICs of a launched program did: the files that its processes left in a folder."""
+"""Read and sum up the counts of a launched program's NICs, from the files that its processes leave in a folder."""
 
 import contextlib
 import json
@@ -17,9 +17,9 @@ from amoeba.transport.executed import Executed
 __all__ = ["Counts", "ProcessRecord", "counting_folder", "read_counts"]
 
 _MAX_FILES = 4096
-"""Files that are read of a folder."""
+"""Maximum number of files to read of a folder."""
 _LIMIT = 1 << 56
-"""Counts from this on cannot be true."""
+"""Lower bound of implausible counts."""
 _ONE = {"atomics": "atomic", "messages": "message", "reads": "read", "writes": "write"}
 _OPERATIONS = (Executed.WRITES, Executed.READS, Executed.ATOMICS, Executed.MESSAGES)
 
@@ -30,12 +30,12 @@ class ProcessRecord:
 
     pid: int
     device: str
-    """The kind of its NIC, empty if it opened none."""
+    """The kind of its NIC; empty without a NIC."""
     nics: int
     answered: int
     """Requests of peers."""
     executed: tuple[int, ...]
-    """By :class:`Executed`."""
+    """Counts by :class:`Executed`."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Counts:
         return sum(each.executed[kind] for each in self.processes)
 
     def warning(self, library: str, remedy: str) -> str | None:
-        """Say in a sentence that no NIC did anything; None where NICs did.
+        """Return a warning that no NIC was active; None if NICs were active.
 
-        ``library``: the name of the one that was to be called. ``remedy``: what may help if it was not.
+        ``library``: name of the expected library. ``remedy``: advice if no process called the library.
         """
         if not self.processes:
             return f"no NIC was opened: no process called {library}; {remedy}"
@@ -93,7 +93,7 @@ class Counts:
         return None
 
     def sentence(self) -> str:
-        """Tell what the NICs did."""
+        """Return a sentence that sums up the NICs' operations."""
         operations = self.operations
         kinds = [_several(number, _ONE[kind]) for kind, number in operations.items() if number]
         told = f"{self._subject()}, which executed {_several(sum(operations.values()), 'operation')}"
@@ -120,7 +120,7 @@ class Counts:
 
 @contextlib.contextmanager
 def counting_folder() -> Iterator[Path | None]:
-    """Make a folder for counts, and remove it afterwards; None where no folder can be made."""
+    """Make a folder for counts, and remove it afterwards; yield None if no folder can be made."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="amoeba-counts-"))
     except OSError:
@@ -133,7 +133,7 @@ def counting_folder() -> Iterator[Path | None]:
 
 
 def read_counts(folder: Path) -> Counts:
-    """Read all files of a folder. Files that hold no counts are named, whatever they are."""
+    """Read all files of a folder, and return the counts with the names of all other files."""
     processes: list[ProcessRecord] = []
     strange: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:

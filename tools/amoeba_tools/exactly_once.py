@@ -1,4 +1,4 @@
-"""What ranks have done to each other's memory, and whether it was done exactly once: the accounts of a soak."""
+"""The accounts of a soak: operations on each other's memory, and whether each was performed exactly once."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["ADDED", "FETCHED", "LANES", "SWAPPED", "XORED", "Peer", "Report", "digest", "mixed", "verify"]
 
 Report = dict[str, Any]
-"""What a rank did and found; travels as JSON."""
+"""Operations and findings of a rank; travels as JSON."""
 
 FETCHED, ADDED, SWAPPED, XORED = 4, 4, 2, 32
 """Words of a rank's shared memory: counters of fetching sums, of sums and of swaps, and a table for XOR."""
@@ -23,7 +23,7 @@ _SHARED = ("added", "swapped", "xored", "steps")
 
 
 def mixed(value: int) -> int:
-    """A number as good as random for every number (splitmix64)."""
+    """Return a pseudo-random number for every number (splitmix64)."""
     value = value + 0x9E37_79B9_7F4A_7C15 & _MASK
     value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
     value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _MASK
@@ -31,18 +31,18 @@ def mixed(value: int) -> int:
 
 
 def digest(data: bytes | bytearray) -> str:
-    """What memory contains, in short."""
+    """Return a short digest of memory."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @dataclass
 class Peer:
-    """What a rank knows of a peer, and what it has done to it."""
+    """A rank's knowledge of a peer, and the rank's operations on that peer."""
 
     address: int
     key: int
     slab: bytearray
-    """What its own slab contains when all that was posted is done."""
+    """Content of the rank's own slab after all posted operations."""
     told: int = 0
     messages: list[int] = field(default_factory=lambda: [0] * LANES)
     """How many were sent to it, by lane."""
@@ -51,7 +51,7 @@ class Peer:
     swapped: list[int] = field(default_factory=lambda: [0] * SWAPPED)
     guesses: list[int] = field(default_factory=lambda: [0] * SWAPPED)
     least: list[int] = field(default_factory=lambda: [0] * FETCHED)
-    """What the next fetched value is at least."""
+    """Lower bound of the next fetched value."""
     steps: list[int] = field(default_factory=lambda: [0] * FETCHED)
     """Sum of ``mixed(after) - mixed(before)``: of a sequence without gap and repetition, that of its ends."""
 
@@ -68,9 +68,9 @@ class Peer:
 
 
 def verify(reports: Sequence[Report]) -> list[str]:
-    """What is wrong with what all ranks, in order, have done and been left with; nothing if all is right.
+    """Return all errors in the reports of all ranks, in order; an empty list if all is right.
 
-    Memory is looked at only if no rank has met a problem, which ended its work with operations under way.
+    Memory is checked only if no rank has found a problem, since a problem ends the rank with outstanding operations.
     """
     problems = [problem for report in reports for problem in report["problems"]]
     if problems:

@@ -1,4 +1,4 @@
-"""Starting programs of others with an environment, and ending with them."""
+"""Start other programs with an environment, and exit with their status."""
 
 import contextlib
 import os
@@ -12,27 +12,27 @@ from types import FrameType
 __all__ = ["CANNOT_START", "NOT_FOUND", "launch"]
 
 NOT_FOUND = 127
-"""Exit status of a command that there is none of, as shells have it."""
+"""Exit status for a command that does not exist, as in shells."""
 CANNOT_START = 126
-"""Of one that is no program, or may not be started."""
+"""Exit status for a command that is no program or may not be started."""
 _PATIENCE = 5.0
 """Seconds for the others to end by themselves when one has failed, and again after each signal."""
 _LOOK = 0.05
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals for all of them. Ctrl-C reaches them from the terminal."""
+"""Signals that all processes get. Ctrl-C reaches them from the terminal."""
 
 
 def launch(command: Sequence[str], environment: Mapping[str, str], count: int = 1) -> int:
-    """Run a program, or ``count`` of them at once, and wait for their ends.
+    """Run a program, or ``count`` processes of it at once, and wait for their ends.
 
-    Each gets ``environment`` besides this process' own, and its number from 0 on as AMOEBA_RANK. When one fails, the
-    others are given some seconds, and then ended; nothing is ended that was not started here.
+    Each process gets ``environment`` besides this process' own, and its number from 0 on as AMOEBA_RANK. When one
+    process fails, the others have some seconds to end before they are killed. Only started processes are killed.
 
     Returns
     -------
     int
-        The exit status of the first that failed, 128 and the signal's number if one killed it; 0 if none did.
-        :data:`NOT_FOUND` and :data:`CANNOT_START` if there is no such program.
+        Exit status of the first process that failed, or 128 plus the number of the signal that killed the process; 0
+        if all succeeded. :data:`NOT_FOUND` or :data:`CANNOT_START` if the program cannot start.
     """
     started: list[subprocess.Popen[bytes]] = []
     with _forwarding(started):
@@ -51,7 +51,7 @@ def launch(command: Sequence[str], environment: Mapping[str, str], count: int = 
 
 @contextlib.contextmanager
 def _forwarding(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Hand signals on; and do not end by Ctrl-C before they have."""
+    """Forward signals to the processes, and survive Ctrl-C until they have ended."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         for each in started:
@@ -59,7 +59,7 @@ def _forwarding(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
                 each.send_signal(number)
 
     def stay(number: int, frame: FrameType | None) -> None:
-        """They have got it, too, and decide."""
+        """Leave Ctrl-C to the processes, which receive it, too."""
 
     if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
         yield
@@ -92,7 +92,7 @@ def _wait(started: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """By SIGTERM, and those that do not heed it by SIGKILL."""
+    """End processes by SIGTERM, and those that ignore SIGTERM by SIGKILL."""
     for each in running:
         each.terminate()
     deadline = time.monotonic() + _PATIENCE

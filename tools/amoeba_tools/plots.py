@@ -1,5 +1,7 @@
-"""Plots as SVG: lines over logarithmic axes, points with their fronts. Readable on light and dark pages, and made
-without any other library."""
+"""Plots as SVG: lines over logarithmic axes, points with their fronts.
+
+The plots are readable on light and dark pages, and need no other library.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ Point = tuple[float, float]
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 180, 44, 52
 _LEGEND, _CHARACTER = 36, 7.5
-"""What a legend's line takes besides its name, and for each character of it, in a wide font."""
+"""Width of a legend's line without its name, and of each character of the name, in a wide font."""
 _COLOURS = ("#3b7dd8", "#e0722f", "#2f9e62", "#b04ac0", "#c9a11a", "#d64545", "#3aa6a6", "#8a7a6a")
 _MARKERS = 4
 _STYLE = (
@@ -27,10 +29,10 @@ _STYLE = (
 def line_plot(
     title: str, lines: Mapping[str, Sequence[Point]], *, x_label: str, y_label: str, x_binary: bool = False
 ) -> str:
-    """A plot with a line for each name, as the text of an SVG file.
+    """Return a plot with a line for each name, as the text of an SVG file.
 
-    Both axes are logarithmic: every coordinate has to be greater than 0. ``x_binary``: ticks are powers of two,
-    those of bytes with units. Raises ValueError if there is no point, or one that a logarithm does not have.
+    Both axes are logarithmic: every coordinate must be greater than 0. ``x_binary``: ticks are powers of two, with
+    units of bytes. Raises ValueError without points, and for a coordinate without logarithm.
     """
     points = [point for line in lines.values() for point in line]
     if not points:
@@ -58,9 +60,10 @@ class Mark:
 
 
 def scatter_plot(title: str, series: Mapping[str, Sequence[Mark]], *, x_label: str, y_label: str) -> str:
-    """A plot with a kind of points for each name, as the text of an SVG file; those on the front are joined by steps.
+    """Return a plot with a series of points for each name, as the text of an SVG file.
 
-    Both axes are linear. Raises ValueError if there is no point, or one that is not finite.
+    Steps join the points on the front. Both axes are linear. Raises ValueError without points, and for a point that
+    is not finite.
     """
     marks = [mark for line in series.values() for mark in line]
     if not marks:
@@ -98,7 +101,7 @@ def _scattered(number: int, name: str, marks: Sequence[Mark], across: "_LinearAx
 
 
 class _LinearAxis:
-    """From numbers to places between ``begin`` and ``end``, with round numbers at both ends."""
+    """Map from numbers to places between ``begin`` and ``end``, with round numbers at both ends."""
 
     def __init__(self, numbers: Sequence[float], begin: float, end: float) -> None:
         low, high = min(numbers), max(numbers)
@@ -115,12 +118,12 @@ class _LinearAxis:
 
     @property
     def ticks(self) -> list[float]:
-        """At most nine."""
+        """Return at most nine ticks."""
         return [round(count * self.step, 10) for count in range(self.low, self.high + 1)]
 
 
 class _Axis:
-    """From numbers to places between ``begin`` and ``end``."""
+    """Map from numbers to places between ``begin`` and ``end``."""
 
     def __init__(self, numbers: Sequence[float], base: int, begin: float, end: float) -> None:
         self.base = base
@@ -134,7 +137,7 @@ class _Axis:
 
     @property
     def ticks(self) -> list[float]:
-        """At most a dozen of the base's powers."""
+        """Return at most a dozen of the base's powers."""
         step = max(1, math.ceil((self.high - self.low) / 11))
         return [float(self.base) ** power for power in range(self.low + -self.low % step, self.high + 1, step)]
 
@@ -148,7 +151,7 @@ def _frame(
     x_binary: bool,
     width: float = _WIDTH,
 ) -> list[str]:
-    """The begin of the file: all but lines and points."""
+    """Return the begin of the file: all but lines and points."""
     middle, half = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + _HEIGHT - _BOTTOM) / 2
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" role="img" '
@@ -197,7 +200,7 @@ def _legend(number: int, name: str, colour: str) -> list[str]:
 
 
 def _marker(number: int, x: float, y: float, colour: str) -> str:
-    """Lines differ by shape, too: not everybody tells the colours apart."""
+    """Return a marker of the series' own shape, since some readers cannot tell the colours apart."""
     shape = number % _MARKERS
     if shape == 0:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'

@@ -1,6 +1,6 @@
-"""Settings by which MPIs and others communicate over libfabric or UCX, and not beside them.
+"""Settings by which MPIs and other programs communicate over libfabric or UCX only.
 
-They are defaults: a variable that the user has set stays as it is, and Open MPI takes ``--mca`` before variables.
+The settings are defaults: variables of the user stay, and Open MPI prefers ``--mca`` to variables.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,6 @@ OVER_UCX: Mapping[str, str] = _APART | {
     "OMPI_MCA_osc_ucx_acc_single_intrinsic": "1",  # accumulates of one number are UCX's atomics
     "OMPI_MCA_spml": "ucx",
     "RAPIDS_LIBUCX_PREFER_SYSTEM_LIBRARY": "true",  # else it loads the UCX of a wheel
-    "UCXPY_PROGRESS_MODE": "polling",  # its progress threads expect callbacks in their own thread
 }
 """For MPICH, Open MPI with its OpenSHMEM, and ucxx."""
 _MPICH = "MPIR_CVAR_"
@@ -41,11 +40,11 @@ _OTHER_NAMES = ("MPIR_PARAM_", "MPICH_")
 
 
 def unless_set(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that ``environment`` does not have already, under whichever name."""
+    """Return the settings that ``environment`` lacks under all their names."""
     return {name: value for name, value in settings.items() if not any(n in environment for n in _names(name))}
 
 
 def _names(name: str) -> list[str]:
-    """All names of a variable."""
+    """Return all names of a variable."""
     tail = name.removeprefix(_MPICH)
     return [name] if tail == name else [name, *(beginning + tail for beginning in _OTHER_NAMES)]

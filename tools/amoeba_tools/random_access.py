@@ -31,7 +31,7 @@ POLYNOMIAL = 0x7
 PERIOD = 1317624576693539401
 """Numbers until the stream repeats."""
 MOST_LOOKAHEAD = 1024
-"""Updates that the rules allow a rank to have generated and not yet applied."""
+"""Maximum number of updates that the rules allow a rank to generate ahead of their application."""
 
 Words = npt.NDArray[np.uint64]
 
@@ -42,7 +42,7 @@ _MASK = (1 << 64) - 1
 _PORTIONS = 8
 """Batches that make up a window."""
 _PATIENCE = 60.0
-"""Seconds of host time without a completion after which the others, or what leads to them, count as gone."""
+"""Seconds of host time without a completion after which the other ranks count as unreachable."""
 
 
 def _times_x(value: int) -> int:
@@ -61,7 +61,7 @@ def _multiply(left: int, right: int) -> int:
 
 
 def starts(position: int) -> int:
-    """Number ``position`` of the stream, x**position: the reference implementation's ``HPCC_starts``."""
+    """Return number ``position`` of the stream, x**position: the reference implementation's ``HPCC_starts``."""
     power, result, exponent = 2, 1, position % PERIOD
     while exponent:
         if exponent & 1:
@@ -72,7 +72,7 @@ def starts(position: int) -> int:
 
 
 def stream(position: int, count: int) -> Words:
-    """The ``count`` numbers that follow number ``position``."""
+    """Return the ``count`` numbers that follow number ``position``."""
     lanes = min(_LANES, max(count, 1))
     steps = -(-count // lanes)
     stride = starts(steps)
@@ -105,16 +105,16 @@ class GupsResult:
     updates: int
     window: int
     errors: int
-    """Words that differ from what the stream makes of the table."""
+    """Words that differ from the expected table."""
     faults: tuple[DmaFault, ...]
-    """DMA accesses that a device refused; none in a right run."""
+    """DMA accesses that a device refused; empty in a correct run."""
     cycles: int
     """NIC clock cycles from the first update to the last completion; of rank 0, if clocks are independent."""
     clock_hz: int
     seconds: float
     """Host time for the updates."""
     distributed: bool = False
-    """Each rank was a process of its own, with a clock of its own that also ran while it waited for the others."""
+    """Whether each rank was a process, with an independent clock that also ran while the rank waited for others."""
 
     @property
     def passed(self) -> bool:
@@ -131,7 +131,7 @@ class GupsResult:
 
 
 def _table(begin: int, end: int) -> Words:
-    """A rank's words, page-aligned: so the words that share a line, and with them the cycles, are always the same."""
+    """Return a rank's words, page-aligned, so that cache lines and cycles are the same in every run."""
     table = np.frombuffer(allocate(8 * (end - begin)), np.uint64)[: end - begin]
     table[:] = np.arange(begin, end, dtype=np.uint64)
     return table
@@ -146,7 +146,7 @@ class _Part:
     address: int
     key: int
     job: tuple[int, ...]
-    """What must be the same for all ranks: words, updates, position."""
+    """Values that all ranks must share: words, updates, position."""
 
 
 class _Updates(NamedTuple):
@@ -203,7 +203,7 @@ class _Rank:
         self.chunks = chunks()
 
     def post(self) -> None:
-        """Fill the window, a portion at a time: what completes of one makes room before the others are over."""
+        """Fill the window, a portion at a time: each completed portion frees space before the others end."""
         while not self.exhausted and self.window - self.under_way >= self.portion:
             if not len(self.rest.numbers):
                 self.rest = next(self.chunks, _NOTHING)
@@ -215,7 +215,7 @@ class _Rank:
             self.under_way += count
 
     def reap(self) -> int:
-        """Take what has completed. Raises the error of an update that failed."""
+        """Take the completed updates. Raises the error of a failed update."""
         try:
             done: int = sum(entry.op_context for entry in self.queue.read(self.window))
         except ErrorAvailableError:
@@ -243,19 +243,19 @@ def run_gups(
     table_bits : int
         log2 of the table's 64-bit words, all ranks together.
     updates : int, optional
-        How many; four per word by default.
+        Number of updates; four per word by default.
     window : int
-        Updates that each rank keeps under way, 1 to 1024.
+        Outstanding updates per rank, 1 to 1024.
     position : int
-        Where in the stream to begin; 0 is the benchmark's own place.
+        Start in the stream; the benchmark starts at 0.
     rendezvous : Rendezvous, optional
-        The processes that run the benchmark together, each with the NIC of :func:`amoeba.join_cluster`, all with
-        the same arguments except ``window``. They get the same result, but for ``window`` and ``seconds``.
+        The processes that run the benchmark together, each with the NIC of :func:`amoeba.join_cluster`. All pass the
+        same arguments except ``window``, and get the same result except ``window`` and ``seconds``.
     progress : callable, optional
         Called with the number of updates of this process that completed since its last call.
 
-    Raises FI_EINVAL for senseless sizes or different ones, the error of any update that fails, FI_ETIMEDOUT when
-    none completes for a minute, and FI_ECONNABORTED when another process is gone.
+    Raises FI_EINVAL for invalid sizes, and for sizes that differ between ranks; the error of a failed update;
+    FI_ETIMEDOUT when no update completes for a minute; and FI_ECONNABORTED when another process is gone.
     """
     words, count = 1 << table_bits, len(fabric.nics) if rendezvous is None else rendezvous.ranks
     updates = 4 * words if updates is None else updates
@@ -303,7 +303,7 @@ def run_gups(
 
 
 def _meet(fabric: Fabric, ranks: list[_Rank], rendezvous: Rendezvous | None, job: tuple[int, ...]) -> list[_Part]:
-    """Every rank's part of the table. Raises FI_EINVAL if they are not parts of the same."""
+    """Return every rank's part of the table. Raises FI_EINVAL if the parts belong to different tables."""
     parts = [rank.part(job) for rank in ranks]
     if rendezvous is None:
         return parts
@@ -353,7 +353,7 @@ def _finish(fabric: Fabric, rendezvous: Rendezvous | None) -> None:
 
 
 def _combined(result: GupsResult, rendezvous: Rendezvous) -> GupsResult:
-    """The result of all processes, from what each found out about its part."""
+    """Combine the results of all processes into one."""
     told: list[dict[str, Any]] = rendezvous.exchange(dataclasses.asdict(result))
     return dataclasses.replace(
         result,

@@ -53,10 +53,10 @@ class EndpointExecutor:
     vector : int
         Rows per request: consecutive elements of one vector atomic.
     offset : int
-        Bytes by which the target is off 64-byte alignment.
+        Offset of the target from 64-byte alignment, in bytes.
 
-    Calling it with a :class:`RecordedCell` returns the target memory afterwards and the fetched values, as
-    ``uint8[n, size]``; it raises the FabricError of a request that fails.
+    A call with a :class:`RecordedCell` returns the target memory afterwards and the fetched values, as
+    ``uint8[n, size]``. The call raises the FabricError of a request that fails.
     """
 
     def __init__(self, fabric: Fabric, *, vector: int = 16, offset: int = 0) -> None:
@@ -152,7 +152,7 @@ class ReplayJob:
 
     cells: Sequence[RecordedCell]
     kinds: Sequence[str]
-    """Of the NICs."""
+    """Kinds of the NICs."""
     vector: int
     offset: int
 

@@ -1,4 +1,4 @@
-"""A soak: :mod:`amoeba_tools.workload` for a while, on all NICs, over links as bad as wanted."""
+"""A soak: :mod:`amoeba_tools.workload` for a while, on all NICs, over impaired links."""
 
 import contextlib
 import dataclasses
@@ -40,7 +40,7 @@ COUNTED = (
     Counter.MESSAGES_UNEXPECTED,
     Counter.FAILED_PDCS,
 )
-"""What a result tells of the NICs' counters."""
+"""Counters of the NICs that a result reports."""
 MOST_WINDOW = 1024
 _PATIENCE = 60.0
 
@@ -54,12 +54,12 @@ class SoakResult:
     operations: dict[str, int]
     """Operations that completed, by kind."""
     posted: int
-    """Operations that the busiest rank had posted: so many let a run with the same seed get as far."""
+    """Operations posted by the busiest rank: with as many, a run with the same seed gets as far."""
     problems: tuple[str, ...]
-    """What went wrong; nothing in a right run."""
+    """Errors of the run; empty in a correct run."""
     traffic: Traffic
     counters: dict[str, int]
-    """Of all NICs together, the members of COUNTED by name."""
+    """Sums over all NICs of the counters in COUNTED, by name."""
     cycles: int
     """NIC clock cycles; of rank 0, if clocks are independent."""
     seconds: float
@@ -89,27 +89,27 @@ def run_soak(
 ) -> SoakResult:
     """Run the workload with one rank per NIC of the fabric, or one per process of a rendezvous, and check it.
 
-    It ends after ``seconds`` of host time or ``operations`` posted by every rank, whichever comes first, and as soon
-    as something is wrong. The network that joins the NICs says how bad the links are.
+    The run ends after ``seconds`` of host time, after ``operations`` posted by every rank, or at the first error,
+    whichever comes first. The network between the NICs defines the links' impairments.
 
     Parameters
     ----------
     window : int
-        Operations that each rank keeps under way, 1 to 1024.
+        Outstanding operations per rank, 1 to 1024.
     seed : int
-        Of the workload; in one process, equal runs with equal seeds do the same in the same cycles.
+        Seed of the workload; in one process, equal runs with equal seeds do the same in the same cycles.
     patience : float
-        Seconds of host time without a completion after which the run is over: it hangs.
+        Seconds of host time without a completion after which the run ends as a hang.
     rendezvous : Rendezvous, optional
-        The processes that run it together, each with the NIC of :func:`amoeba.join_cluster`, all with the same
-        arguments. They get the same result, but for ``seconds``.
+        The processes that run the workload together, each with the NIC of :func:`amoeba.join_cluster`. All pass the
+        same arguments, and get the same result except ``seconds``.
     progress : callable, optional
         Called with the number of operations of this process that completed since its last call.
     incast : bool
-        Whether all ranks' operations are on rank 0, instead of on any.
+        Whether all ranks' operations target rank 0, instead of any rank.
 
-    Raises FI_EINVAL for a senseless window, without an end, and for ranks whose seeds differ; FI_ECONNABORTED when
-    another process is gone. Whatever else goes wrong is in the result.
+    Raises FI_EINVAL for an invalid window, for a run without end, and for ranks whose seeds differ. Raises
+    FI_ECONNABORTED when another process is gone. The result holds all other errors.
     """
     if not 1 <= window <= MOST_WINDOW or (seconds is None and operations is None):
         raise fabric_error(
@@ -156,7 +156,7 @@ def _meet(fabric: Fabric, ranks: list[Rank], seed: int, rendezvous: Rendezvous |
 
 
 def _work(ranks: list[Rank], seconds: float | None, operations: int | None, patience: float) -> Iterator[int]:
-    """Let the ranks work; tells now and then how many operations are done since it told last."""
+    """Let the ranks work; yield now and then the number of operations done since the last time."""
     most = 1 << 63 if operations is None else operations
     begin = since = time.monotonic()
     while not any(rank.problems for rank in ranks):
@@ -177,7 +177,7 @@ def _work(ranks: list[Rank], seconds: float | None, operations: int | None, pati
 
 
 def _hear_out(ranks: list[Rank], sent: list[list[list[int]]], patience: float) -> None:
-    """Let the ranks take what was sent and is still waiting for a receive. What never comes is missed at the end."""
+    """Let the ranks take the sent messages that still wait for a receive. The final check misses lost messages."""
     end = time.monotonic() + patience
     for rank in ranks:
         rank.reap()
@@ -191,7 +191,7 @@ def _hear_out(ranks: list[Rank], sent: list[list[list[int]]], patience: float) -
 
 
 def _facts(fabric: Fabric, reports: list[Report], cycles: int) -> dict[str, Any]:
-    """What one process has to tell, as JSON can carry it."""
+    """Return the facts of one process, in a form that JSON can carry."""
     network = fabric.network
     counters = [nic.counters() for nic in fabric.nics]
     return {
@@ -224,11 +224,11 @@ def _result(told: list[dict[str, Any]], seed: int, seconds: float) -> SoakResult
 
 @dataclass(frozen=True)
 class SoakJob:
-    """One run of several, for :func:`soak_once` anywhere; what :func:`run_soak` is told."""
+    """One run of several, for :func:`soak_once` in any process: the arguments of :func:`run_soak`."""
 
     kinds: Sequence[str]
     links: Impairments
-    """Their seed is the workload's, too."""
+    """Impairments of the links, whose seed is also the workload's."""
     retransmission: Retransmission
     seconds: float | None
     operations: int | None

@@ -1,18 +1,19 @@
-"""Every kind of operation at once, and whether each was performed exactly once.
+"""Every kind of operation at once, and checks that each was performed exactly once.
 
-Every rank owns memory that all ranks operate on. Part of it is shared: counters that all of them add to, with and
-without fetching, and by compare-and-swap, and a table for XOR. The rest is a slab for each rank, in which only that
-rank writes: it knows at any time what is there, since its operations on one peer are performed in order. And all send
-messages to all, short and long ones, with and without tags and data, some of which come before their receives.
-Checked is
+Every rank owns memory that all ranks operate on. One part is shared: a table for XOR, and counters that all ranks
+increment by sums, fetching sums and compare-and-swap. The rest is a slab per rank, written by that rank alone: since
+operations on one peer are ordered, the rank always knows the slab's content. All ranks send messages to all, short
+and long, with and without tags and data, some of them before their receives.
 
-- every fetched value and every byte read, when it arrives: in slabs it is known, a counter is at least what the rank
-  left there itself;
-- that the fetched values of a counter are those of one sequence of additions, none twice and none left out;
-- every message, in the order in which receives of its kind were posted: it is the sender's next one, byte by byte;
-- at the end all memory, and that every rank heard of all immediate data and messages, once and in order.
+The ranks check
 
-What is posted, in which order, depends on nothing but the seed and on what completes when, in cycles.
+- every fetched value and every byte read, on arrival: slabs have a known content, and a counter is at least the value
+  that the rank left there;
+- the fetched values of a counter: one sequence of additions, without duplicate and without gap;
+- every message, in the order of the receives of its kind: the sender's next message, byte by byte;
+- at the end all memory, and all immediate data and messages, each received once and in order.
+
+The posted operations and their order depend only on the seed and on the cycles of completions.
 """
 
 import contextlib
@@ -58,13 +59,13 @@ _OPERATIONS: dict[Op, Callable[[Any, Any], Any]] = {
 _OFTEN_MORE, _OFTEN_FENCED, _OFTEN_INJECTED, _OFTEN_DATA = 0.3, 0.03, 0.5, 0.3
 _OPERANDS, _COMPARES, _RESULTS = range(3)
 _PARTS = 3
-"""Of a place in local memory."""
+"""Parts of a slot in local memory."""
 _MOST_PIECES = 16
 """Descriptors of one operation: with four segments of everything 13, and one for data."""
 _RECEIVES = (4, 1, 4)
 """Receives that a rank keeps posted, by lane: with one, messages often have to wait."""
 _FEWEST_PLACES = 16
-"""Room in the ring for what so many operations take, which leaves some for reading long messages."""
+"""Minimum number of operations in the ring's size, which leaves free space for reads of long messages."""
 _TO_NUMBER = 8
 """A tag has the lane below this bit, and how many messages were sent in it to this peer before from here on."""
 _ANY_NUMBER = (1 << 64) - (1 << _TO_NUMBER)
@@ -94,7 +95,7 @@ class _Layout:
 
 @dataclass(eq=False)
 class _Posted:
-    """An operation under way: its kind, its place in local memory, and what its results must be."""
+    """An outstanding operation: its kind, its slot in local memory, and its expected results."""
 
     kind: str
     slot: int
@@ -104,7 +105,7 @@ class _Posted:
     """For a fetched word that is not known before: what is wrong with it."""
 
     def problem(self) -> str:
-        """What is wrong with the results; empty if nothing is."""
+        """Return the error in the results; empty if the results are right."""
         if self.results is None:
             return ""
         if self.examine is not None:
@@ -128,7 +129,7 @@ class _Receive:
 
 
 def _message(source: int, target: int, lane: int, number: int, length: int) -> bytes:
-    """What a rank sends to another as its message of this number in a lane; another length makes another message."""
+    """Return message ``number`` of a lane from one rank to another; another length gives another message."""
     return random.Random(f"{source}/{target}/{lane}/{number}/{length}").randbytes(length)
 
 
@@ -207,7 +208,7 @@ class Rank:
         return self.posted - self.done.total()
 
     def introduction(self) -> list[Any]:
-        """What the others need to reach this rank; travels as JSON."""
+        """Return the facts by which others reach this rank; travels as JSON."""
         return [self._endpoint.getname().hex(), self._region.address, self._region.key]
 
     def meet(self, introductions: Sequence[Sequence[Any]]) -> None:
@@ -225,11 +226,11 @@ class Rank:
         return [peer.messages for peer in self._peers]
 
     def misses(self, sent: Sequence[Sequence[Sequence[int]]]) -> bool:
-        """Whether messages are still to come, of all that the ranks :meth:`sent`."""
+        """Return whether messages are missing, of all that the ranks :meth:`sent`."""
         return self._received != [counts[self.rank] for counts in sent]
 
     def post(self, most: int) -> None:
-        """Post operations, up to ``most`` since the beginning, until enough are under way."""
+        """Post operations, up to ``most`` since the beginning, until the window is full."""
         kinds, weights = list(self._kinds), list(self._kinds.values())
         while self._slots and self.posted < most:
             (kind,) = self._random.choices(kinds, weights)
@@ -259,7 +260,7 @@ class Rank:
         return self.done.total() - before
 
     def report(self) -> Report:
-        """What this rank did, and what it has been left with."""
+        """Return the rank's operations, and its memory at the end."""
         layout = self._layout
 
         def words(start: int, count: int) -> list[int]:
@@ -282,9 +283,9 @@ class Rank:
         }
 
     def hang(self, patience: float) -> None:
-        """Nothing has completed for ``patience`` seconds."""
+        """Report a hang: no operation has completed for ``patience`` seconds."""
         if self.under_way:
-            self._complain(f"no operation of {self.under_way} under way has completed for {patience:g} s")
+            self._complain(f"no completion for {patience:g} s, with {self.under_way} operations outstanding")
 
     def _complain(self, problem: str) -> None:
         self.problems.append(f"rank {self.rank}: {problem}")
@@ -314,7 +315,7 @@ class Rank:
             self._endpoint.recv(buffer, desc=self._any_desc(), context=receive)
 
     def _arrive(self, entry: CqTaggedEntry, source: int) -> None:
-        """A receive is over. Long messages take longer, so its turn may come later."""
+        """Take a completed receive. Long messages take longer, so that a receive may complete before its turn."""
         receive: _Receive = entry.op_context
         receive.entry, receive.source = entry, source
         receives = self._receives[receive.lane]
@@ -327,11 +328,13 @@ class Rank:
             self._receive(first.lane, first.buffer)
 
     def _message_problem(self, receive: _Receive) -> str:
-        """What is wrong with a message, which must be its sender's next one in the lane; empty if nothing is."""
+        """Return the error in a message, which must be its sender's next one in the lane; empty if the message is
+        right.
+        """
         entry, lane, source = receive.entry, receive.lane, receive.source
         assert entry is not None  # it has met a message
         if not 0 <= source < len(self._peers):
-            return f"a message in lane {lane} from {source:#x}, who is nobody"
+            return f"a message in lane {lane} from {source:#x}, an unknown rank"
         number = self._received[source][lane]
         where = f"message {number} of rank {source} in lane {lane}"
         found = receive.buffer[: entry.len].tobytes()
@@ -350,7 +353,7 @@ class Rank:
         self._post_message(peer, target, posted, self._random.randrange(1, LANES), self._random.choice((64, 1024)))
 
     def _long_send(self, peer: Peer, target: int, posted: _Posted) -> None:
-        """In any lane, among short ones."""
+        """Send a long message in any lane, among short ones."""
         least = self._endpoint.domain.nic.parameters.payload + 1
         self._post_message(peer, target, posted, self._random.randrange(LANES), self._layout.longest, least)
 
@@ -422,7 +425,7 @@ class Rank:
         )  # fmt: skip
 
     def _xor(self, peer: Peer, target: int, posted: _Posted) -> None:
-        """Words of the table in several places."""
+        """XOR words of the table in several places."""
         places = self._random.sample(range(XORED), self._random.randint(1, _MOST_SEGMENTS))
         values = [self._random.getrandbits(64) for _ in places]
         for place, value in zip(places, values, strict=True):
@@ -548,7 +551,7 @@ class Rank:
         return peer.address + self._layout.slab_of(self.rank) + offset
 
     def _results(self, posted: _Posted, length: int, part: int = _RESULTS) -> Bytes:
-        """Local memory of an operation."""
+        """Return the local memory of an operation."""
         begin = (_PARTS * posted.slot + part) * self._slot_size
         return self._local[begin : begin + length]
 
@@ -558,7 +561,7 @@ class Rank:
         return operands
 
     def _change(self, peer: Peer, posted: _Posted) -> tuple[Bytes, int]:
-        """New contents for a place of the slab, and its address."""
+        """Choose new content for a place of the slab, and return its operands and address."""
         ((offset, length),) = self._places(self._length(), 1, 1)
         data = self._random.randbytes(length)
         peer.slab[offset : offset + length] = data
@@ -598,7 +601,7 @@ class Rank:
             operands[:] = ~operands
 
     def _data_for(self, peer: Peer) -> tuple[OpFlags, int]:
-        """A flag and immediate data for some of the messages to a peer."""
+        """Return a flag and immediate data for some of the messages to a peer."""
         if self._random.random() < _OFTEN_DATA:
             return OpFlags.FI_REMOTE_CQ_DATA, self._next_data(peer)
         return OpFlags(0), 0

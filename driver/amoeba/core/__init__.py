@@ -1,1 +1,1 @@
-"""Services that know neither NIC nor API."""
+"""Services that depend on neither the NIC nor an API."""

@@ -53,29 +53,30 @@ DATATYPES = {
     )
     if np.dtype(kind).itemsize == datatype.size  # long double is what libfabric means on x86-64 only
 }
-"""What NumPy's own dtypes name: the short cut of :func:`named_by`."""
+"""Datatypes by NumPy's own dtypes: the fast path of :func:`named_by`."""
 _EXTENSIONS = {
     "bfloat16": Datatype.FI_BFLOAT16,
     "float8_e4m3fn": Datatype.FI_FLOAT8_E4M3,
     "float8_e5m2": Datatype.FI_FLOAT8_E5M2,
 }
-"""By the names that ml_dtypes gives its dtypes; it need not be installed."""
+"""Datatypes by the names that ml_dtypes gives its dtypes; ml_dtypes need not be installed."""
 _HUGE_PAGE = 2 << 20
 _KINDS = dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u") | dict.fromkeys("efdg", "f")
 _KINDS |= dict.fromkeys(("Zf", "Zd", "Zg"), "c")
-"""By the format of a view: NumPy's letter for such a number, to which the size is added."""
+"""NumPy's letter by the format of a view; the size follows the letter."""
 _PLAIN = frozenset(f"{order}{kind}" for order in ("", "<", ">") for kind in (*_KINDS, "c", "?", "P"))
-"""Formats that refer to nothing: those of most views."""
+"""Formats without references: the formats of most views."""
 _FIELD_NAMES = re.compile(r":[^:]*:")
 _REFERENCES = re.compile(r"[O&zX]|Z(?![fdg])")
-"""In a format: an object, an address with a type, characters or a function somewhere else."""
+"""In a format: an object, a typed pointer, a character pointer or a function pointer."""
 
 
 def named_by(buffer: Buffer, name: str = "buf") -> Datatype | None:
-    """The datatype that a buffer names; None for plain bytes, which may hold any.
+    """Return the datatype that a buffer names; None for plain bytes, which may hold any datatype.
 
     Plain bytes are bytes, bytearray, mmap, views of single bytes, structures and NumPy's void. Raises
-    ArgumentTypeError for what names something else, such as another byte order, booleans or text, and for no buffer.
+    ArgumentTypeError for an unknown type, such as another byte order, booleans or text, and for an object that is
+    no buffer.
     """
     dtype = getattr(buffer, "dtype", None)
     if isinstance(dtype, np.dtype):
@@ -101,7 +102,7 @@ def named_by(buffer: Buffer, name: str = "buf") -> Datatype | None:
 
 
 def datatype_of(buffer: Buffer, name: str = "buf") -> Datatype:
-    """The datatype that a buffer names. Raises FI_EINVAL for one that names none, as bytes."""
+    """Return the datatype that a buffer names. Raises FI_EINVAL for a buffer without a datatype, such as bytes."""
     try:
         return DATATYPES[buffer.dtype]
     except (AttributeError, KeyError, TypeError):
@@ -115,9 +116,9 @@ def datatype_of(buffer: Buffer, name: str = "buf") -> Datatype:
 
 
 def vector_datatype(buffers: Sequence[Buffer], name: str = "iov") -> Datatype:
-    """The datatype of a vector: what the first buffer names that names one.
+    """Return the datatype of a vector: that of the first buffer with one.
 
-    Raises FI_EINVAL if none does, and what :func:`check_datatype` raises for those that follow.
+    Raises FI_EINVAL if no buffer names a datatype, and as :func:`check_datatype` for the buffers that follow.
     """
     names = (named_by(buffer, f"{name}[{index}]") for index, buffer in enumerate(buffers))
     datatype = next((named for named in names if named is not None), None)
@@ -129,7 +130,7 @@ def vector_datatype(buffers: Sequence[Buffer], name: str = "iov") -> Datatype:
 
 
 def check_datatype(buffer: Buffer, datatype: int, name: str = "buf") -> None:
-    """Raise FI_EINVAL if a buffer names another datatype. Plain bytes and uint8 may hold any."""
+    """Raise FI_EINVAL if a buffer names another datatype. Plain bytes and uint8 may hold any datatype."""
     try:
         found: Datatype | None = DATATYPES[buffer.dtype]
     except (AttributeError, KeyError, TypeError):
@@ -139,10 +140,11 @@ def check_datatype(buffer: Buffer, datatype: int, name: str = "buf") -> None:
 
 
 def view_of(buffer: Buffer, *, writable: bool = False, name: str = "buf") -> memoryview:
-    """A view of all bytes of ``buffer``, in place.
+    """Return a view of all bytes of ``buffer``, in place.
 
-    Raises FI_EINVAL if it is not contiguous, or read-only and to be written; of these ArgumentTypeError if it is no
-    buffer, or one of references, which peers would read or overwrite.
+    Raises FI_EINVAL for a buffer with gaps, and for a read-only one if ``writable``. Raises ArgumentTypeError, also
+    FI_EINVAL, for an object that is no buffer. A buffer of references raises it as well: peers would read or
+    overwrite the references.
     """
     try:
         view = memoryview(buffer)
@@ -160,7 +162,7 @@ def view_of(buffer: Buffer, *, writable: bool = False, name: str = "buf") -> mem
 
 
 def _bytes_of(buffer: Buffer, name: str, error: Exception) -> memoryview:
-    """A view of an array or scalar whose dtype the buffer protocol has no format for, as those of ml_dtypes."""
+    """Return a view of an array or scalar whose dtype has no buffer protocol format, such as those of ml_dtypes."""
     if not isinstance(buffer, np.ndarray | np.generic) or buffer.dtype.hasobject:
         raise type_error(name, "a buffer", buffer) from error
     array_of = np.asarray(buffer)
@@ -170,7 +172,7 @@ def _bytes_of(buffer: Buffer, name: str, error: Exception) -> memoryview:
 
 
 def _check_format(view: memoryview, buffer: Buffer, name: str) -> None:
-    """Raise ArgumentTypeError if a view is one of references, or of structures that have any."""
+    """Raise ArgumentTypeError if a view holds references, or structures with references."""
     dtype = getattr(view.obj, "dtype", None)
     if isinstance(dtype, np.dtype):
         refers = dtype.hasobject
@@ -181,7 +183,7 @@ def _check_format(view: memoryview, buffer: Buffer, name: str) -> None:
 
 
 def address_of(view: memoryview) -> int:
-    """Virtual address of the first byte; 0 for an empty buffer."""
+    """Return the virtual address of the first byte; 0 for an empty buffer."""
     if not view.nbytes:
         return 0
     if view.readonly:
@@ -190,15 +192,15 @@ def address_of(view: memoryview) -> int:
 
 
 def allocate(size: int) -> memoryview:
-    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes: this process' own, also after a fork.
+    """Return zeroed, page-aligned memory in whole pages, at least ``size`` bytes, private also after a fork.
 
-    From 2 MiB on it begins at a multiple of that, and may consist of huge pages, which a device maps much faster.
+    From 2 MiB on, the memory begins at a multiple of 2 MiB and may consist of huge pages, which a device maps faster.
     """
     size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     if size < _HUGE_PAGE:
         return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE))
     memory = mmap.mmap(-1, size + _HUGE_PAGE, mmap.MAP_PRIVATE)
-    with contextlib.suppress(OSError):  # a kernel without them
+    with contextlib.suppress(OSError):  # kernels without huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     view = memoryview(memory)
     start = -address_of(view) % _HUGE_PAGE
@@ -216,8 +218,8 @@ class Segment(NamedTuple):
 def cut(vectors: Sequence[Sequence[Segment]]) -> list[tuple[Segment, ...]]:
     """Cut vectors of the same total length wherever a segment of one of them ends.
 
-    Returns the pieces: of each as many segments of one length as there are vectors. Of nothing that is one piece, of
-    no bytes.
+    Returns the pieces: each has one segment per vector, all of the same length. Empty vectors give one piece of no
+    bytes.
     """
     ends = sorted({end for vector in vectors for end in itertools.accumulate(segment.length for segment in vector)})
     if not ends or not ends[-1]:
@@ -227,7 +229,7 @@ def cut(vectors: Sequence[Sequence[Segment]]) -> list[tuple[Segment, ...]]:
 
 
 def _pieces(vector: Sequence[Segment], ends: Sequence[int]) -> Iterator[Segment]:
-    """The segments of one vector, cut at ``ends``, which are those of its segments and others."""
+    """Yield the segments of one vector, cut at ``ends``, which include the ends of the vector's own segments."""
     rest = iter(segment for segment in vector if segment.length)
     address = length = key = begin = 0
     for end in ends:

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions.
+"""The exceptions of the driver.
 
 ::
 
@@ -6,22 +6,22 @@
     └── FabricError                      errno, prov_errno
         ├── TryAgainError                FI_EAGAIN: read completions, then repeat (a BlockingIOError)
         ├── ErrorAvailableError          FI_EAVAIL: the completion queue holds an error entry: readerr()
-        ├── ArgumentError                a wrong argument; nothing was done
-        │   └── ArgumentTypeError        FI_EINVAL: one of a type that cannot be meant (a TypeError)
+                ├── ArgumentError                a wrong argument; nothing was done
+                │   └── ArgumentTypeError        FI_EINVAL: an argument of a wrong type (a TypeError)
         ├── UnsupportedError             this device or build does not do that
         ├── StateError                   right call, wrong moment
         │   └── ClosedError              FI_EBADF: used after close()
         ├── ResourceError                a table or memory is full
         ├── ProtectionError              key, rights or bounds (a PermissionError)
-        │   └── PartialError             refused, or a wrong argument; but other parts of it may have been done
+                │   └── PartialError             refused, or a wrong argument; other parts may have been done
         ├── TruncatedError               FI_ETRUNC: the target buffer is too short
         ├── CanceledError                FI_ECANCELED
         ├── TimedOutError                FI_ETIMEDOUT (a TimeoutError)
-        ├── PeerError                    the other side is not there, or does not want
+                ├── PeerError                    the peer is absent, or refuses
         └── DeviceFailureError           hardware, host memory or link failed
 
-The class says what can be done about it; ``errno`` is libfabric's number, ``prov_errno`` the NIC's own
-return code (:class:`amoeba_model.wire.uet.ReturnCode`) where there is one.
+The class says how a program can react; ``errno`` is libfabric's number, ``prov_errno`` the NIC's own
+return code (:class:`amoeba_model.wire.uet.ReturnCode`), if the NIC gave one.
 """
 
 import os
@@ -60,14 +60,14 @@ __all__ = [
 
 
 class FabricError(OSError):
-    """An operation of the fabric failed. Made by :func:`fabric_error`, which chooses the class."""
+    """An operation of the fabric failed. :func:`fabric_error` chooses the class and makes the exception."""
 
     def __init__(self, fi_errno: Errno, message: str, prov_errno: int = 0) -> None:
         super().__init__(int(fi_errno), message)
         self.fi_errno: Final = fi_errno
         """libfabric's error number, positive; the same as ``errno``."""
         self.prov_errno: Final = prov_errno
-        """The NIC's return code, 0 if the NIC was not asked."""
+        """The NIC's return code; 0 if the NIC was not involved."""
 
     def __str__(self) -> str:
         return f"{self.fi_errno.name}: {self.strerror}"
@@ -86,7 +86,7 @@ class ArgumentError(FabricError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """Made by :func:`type_error`, as no error number has it to itself."""
+    """An argument has a wrong type. :func:`type_error` makes the exception; no error number selects this class."""
 
 
 class UnsupportedError(FabricError):
@@ -110,7 +110,7 @@ class ProtectionError(FabricError, PermissionError):
 
 
 class PartialError(ProtectionError):
-    """Made by :func:`completion_error`; its ``errno`` is that of the part that failed first."""
+    """Part of an operation failed. :func:`completion_error` makes it; ``errno`` is that of the first failed part."""
 
 
 class TruncatedError(FabricError):
@@ -152,7 +152,7 @@ _CLASSES = {Errno[f"FI_{name}"]: kind for kind, names in _MEMBERS.items() for na
 
 
 def class_of(fi_errno: Errno) -> type[FabricError]:
-    """The exception class of an error number. Raises KeyError for FI_SUCCESS, which is none."""
+    """Return the exception class of an error number. Raises KeyError for FI_SUCCESS."""
     return _CLASSES[fi_errno]
 
 
@@ -173,7 +173,7 @@ _WORDS = {
     Errno.FI_EOVERRUN: "Queue overrun",
     Errno.FI_ENORX: "No receive buffer available",
 }
-"""Of libfabric's own numbers; the host has words for the others."""
+"""Descriptions of libfabric's own numbers; the host describes the others."""
 
 
 _LONGEST = 128
@@ -183,7 +183,7 @@ _SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 60
 
 
 def strerror(errnum: int) -> str:
-    """An error number, of either sign, in words: ``fi_strerror``. Raises FI_EINVAL for one that does not exist."""
+    """Describe an error number of either sign: ``fi_strerror``. Raises FI_EINVAL for an unknown number."""
     if not isinstance(errnum, int) or isinstance(errnum, bool):
         raise type_error("errnum", "an error number", errnum)
     try:
@@ -194,15 +194,15 @@ def strerror(errnum: int) -> str:
 
 
 def fabric_error(fi_errno: Errno, message: str, prov_errno: int = 0) -> FabricError:
-    """The exception for an error number, to be raised by the caller."""
+    """Make the exception for an error number; the caller raises it."""
     return _CLASSES[fi_errno](fi_errno, message, prov_errno)
 
 
 def completion_error(fi_errno: Errno, message: str, prov_errno: int, *, divided: bool) -> FabricError:
-    """The exception for an operation that was posted, and failed.
+    """Make the exception for an operation that was posted and failed.
 
-    ``divided``: the peer did it in several parts, each of which is refused alone. Then a refusal does not mean that
-    nothing was done, and is a PartialError.
+    ``divided``: the peer performs the operation in several parts, and may refuse each part alone. Other parts may
+    then have been done, so a refusal becomes a PartialError.
     """
     if divided and issubclass(_CLASSES[fi_errno], ArgumentError | ProtectionError):
         return PartialError(fi_errno, message, prov_errno)
@@ -210,14 +210,14 @@ def completion_error(fi_errno: Errno, message: str, prov_errno: int, *, divided:
 
 
 def type_error(name: str, expected: str, given: object) -> ArgumentTypeError:
-    """The exception for an argument of a wrong type: FI_EINVAL, and what of which argument was expected and given."""
+    """Make the exception for an argument of a wrong type: FI_EINVAL, with the expected and the given argument."""
     return ArgumentTypeError(
         Errno.FI_EINVAL, f"{name}: expected {expected}, got {type(given).__name__} {shown(given)}"
     )
 
 
 def shown(given: object) -> str:
-    """A wrong argument as its error shows it: shortened, on one line."""
+    """Format a wrong argument for its error message: shortened, on one line."""
     if isinstance(given, int) and given.bit_length() > _LONGEST:
         return f"an integer of {given.bit_length()} bits"
     return " ".join(_SHORT.repr(given).split())

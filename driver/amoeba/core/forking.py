@@ -1,4 +1,4 @@
-"""Objects of a process that has forked, as its child has them: every call says so, and none does anything."""
+"""Objects of a forked process, as its child has them: every call raises an error and does nothing."""
 
 import inspect
 import os
@@ -12,11 +12,11 @@ __all__ = ["orphaned"]
 
 _ALWAYS_FREE = ("closed", "forked")
 _orphaned: dict[type, type] = {}
-"""By the class that they are like."""
+"""Orphaned classes by the class that they mimic."""
 
 
 def orphaned(cls: type) -> type:
-    """A class like this one, of which all public methods and properties but ``close`` raise FI_EBADF."""
+    """Return a class like this one whose public methods and properties, except ``close``, raise FI_EBADF."""
     if cls not in _orphaned:
         _orphaned[cls] = type(cls.__name__, (cls,), _members(cls))
     return _orphaned[cls]
@@ -42,4 +42,4 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
 
 
 def _close(self: object) -> None:
-    """Nothing: the parent has it."""
+    """Do nothing: the parent owns the object."""

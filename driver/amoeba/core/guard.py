@@ -1,4 +1,4 @@
-"""One lock for everything of a fabric, and waiting under it: what makes calls of several threads safe."""
+"""One lock for everything of a fabric, and waiting under the lock: makes calls of several threads safe."""
 
 import contextlib
 import threading
@@ -8,7 +8,7 @@ __all__ = ["Guard"]
 
 
 class _Waiter:
-    """Somebody who waits until something is so."""
+    """A thread or callback that waits for a condition."""
 
     __slots__ = ("call", "ready")
 
@@ -18,45 +18,45 @@ class _Waiter:
 
 
 class Guard:
-    """A reentrant lock that is fair to those who take it once against one who takes it again and again.
+    """A fair reentrant lock: a thread that takes the lock again and again cannot starve others.
 
-    Whoever wants it waits at a gate for whoever came before: so a thread that polls, or runs simulated time, lets the
-    others have their turn. What threads wait for is looked at whenever the lock is given back, as nothing changes
-    otherwise; so nobody is woken in vain.
+    Threads queue for the lock at a gate in order of arrival. So a thread that polls, or runs simulated time, lets
+    others proceed. The lock checks the conditions of waiting threads whenever it is released, as only then can a
+    condition change; no thread wakes in vain.
 
-    A signal's handler may raise anywhere, also while the lock is taken or given back: :meth:`recover` undoes that.
+    A signal handler may raise anywhere, also while the lock is acquired or released: :meth:`recover` undoes that.
     """
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
-        """Held while waiting for the lock; the only one who waits for it is next."""
+        """Held while waiting for the lock; the single thread that waits for the lock is next."""
         self._lock = threading.RLock()
-        """Taken once at most. Only who has it can give it back, which tells after an interruption who has it."""
+        """Acquired once at most. Only the owner can release the lock, which shows the owner after an interruption."""
         self._owner = 0
         self._depth = 0
         self._waiters: list[_Waiter] = []
         self.calls = 0
-        """How many have been called so far, because what they wait for is so."""
+        """Number of waiters called so far because their condition became true."""
 
     @property
     def owned(self) -> bool:
-        """Whether this thread holds it."""
+        """Whether this thread holds the lock."""
         return self._owner == threading.get_ident()
 
     @property
     def depth(self) -> int:
-        """How often this thread has taken it and not given it back."""
+        """How often this thread has taken the lock without releasing it."""
         return self._depth if self.owned else 0
 
     def recover(self, depth: int) -> None:
-        """After an interruption: this thread has it as often as before, ``depth`` times."""
+        """Restore the depth of this thread after an interruption: the thread holds the lock ``depth`` times again."""
         if self.owned:
             self._depth = depth
             if not depth:
                 self._give_back()
 
     def forked(self) -> None:
-        """This is a child of the process, of which only the thread that holds it is left: nobody else is next."""
+        """Reset the gate in a child process, where only the thread that holds the lock is left."""
         self._gate = threading.Lock()
 
     def __enter__(self) -> None:
@@ -66,10 +66,11 @@ class Guard:
             self._take(1)
 
     def enter_now(self) -> bool:
-        """Take it if nobody else has it, before those who wait; whether it was taken, which ``with`` would wait for.
+        """Take the lock if it is free, before waiting threads. Returns whether it was taken; never blocks.
 
-        For calls in the midst of anything, such as those of the garbage collector: of taking the lock, too, which is
-        when this thread must not wait for the gate. It may then take the lock in between, and gives it back.
+        For calls that may interrupt anything, such as those of the garbage collector. One may interrupt this thread
+        while it waits at the gate, so this thread must not wait for the gate again. The call then takes the lock in
+        between, and releases it.
         """
         if self.owned:
             self._depth += 1
@@ -88,7 +89,7 @@ class Guard:
         return True
 
     def __exit__(self, *_: object) -> None:
-        if not self.owned:  # a wait was interrupted before it could take it again
+        if not self.owned:  # an interruption ended a wait before it took the lock again
             return
         self._depth -= 1
         if not self._depth:
@@ -100,15 +101,15 @@ class Guard:
                 self._lock.acquire()
             self._owner = threading.get_ident()
             self._depth = depth
-        except BaseException:  # a signal's, perhaps when the lock was taken already
+        except BaseException:  # a signal's, perhaps after the lock was acquired
             if self.owned:
                 self._owner = 0
-            with contextlib.suppress(RuntimeError):  # it was not
+            with contextlib.suppress(RuntimeError):  # the lock was not acquired
                 self._lock.release()
             raise
 
     def _take_again(self, depth: int) -> None:
-        """The same for somebody who must have it, and hears of interruptions only then."""
+        """Take the lock with certainty; raise an interruption only afterwards."""
         interruption: BaseException | None = None
         while True:
             try:
@@ -130,7 +131,7 @@ class Guard:
             self._lock.release()
 
     def _call_ready(self) -> None:
-        self._depth += 1  # what is asked may take the lock itself
+        self._depth += 1  # conditions may take the lock themselves
         try:
             called = [waiter for waiter in self._waiters if waiter.ready()]
         finally:
@@ -142,7 +143,7 @@ class Guard:
                 waiter.call()
 
     def without(self, function: Callable[[], object]) -> None:
-        """Call this while others can have the lock, which this thread holds, however often it has taken it."""
+        """Call this while other threads can have the lock, which this thread holds at any depth."""
         depth = self._depth
         try:
             self._depth = 0
@@ -152,9 +153,9 @@ class Guard:
             self._take_again(depth)
 
     def call_when(self, ready: Callable[[], object], call: Callable[[], object]) -> Callable[[], None]:
-        """Have ``call`` called, once, as soon as something is so; returns what makes it forgotten.
+        """Have ``call`` called once, as soon as ``ready`` returns true. Returns a function that cancels the call.
 
-        Both are called under the lock, by any thread, and must not raise; ``ready`` is asked often.
+        Any thread calls both under the lock, and neither may raise; ``ready`` is called often.
         """
         waiter = _Waiter(ready, call)
         self._waiters.append(waiter)
@@ -166,9 +167,9 @@ class Guard:
         return forget
 
     def wait_for(self, ready: Callable[[], object], timeout: float | None = None) -> None:
-        """Sleep until something is so, at most ``timeout`` seconds, without the lock, which this thread holds.
+        """Sleep until the condition is true, at most ``timeout`` seconds, without the lock, which this thread holds.
 
-        When it returns somebody else may have made it otherwise again.
+        Another thread may have changed the condition again by the time this returns.
         """
         if ready():
             return

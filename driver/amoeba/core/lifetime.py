@@ -1,4 +1,4 @@
-"""How objects of the driver live and die."""
+"""The lifetime of the driver's objects."""
 
 import itertools
 import warnings
@@ -19,25 +19,26 @@ _serials = itertools.count()
 
 
 class FabricObject:
-    """Something that must be closed: a context manager that closes what was made from it first.
+    """An object that must be closed: a context manager that first closes the objects made from it.
 
     ``close()`` is idempotent; any other use afterwards raises ClosedError (FI_EBADF). An object that is
     garbage-collected open is closed with a ResourceWarning. Subclasses release their resources in
     :meth:`_release` and call :meth:`_check_open` where they are used.
 
-    After a fork it is the parent's: in the child it is closed, and every call but ``close()`` raises ClosedError.
+    After a fork the parent owns the object. In the child it is closed, and every call but ``close()`` raises
+    ClosedError.
     """
 
     _closed = True  # until __init__ has run: a half-made object has nothing to close
     _auto: Locker | None = None
-    """The progress thread of the fabric, whose lock every public call takes; None: progress is manual."""
+    """The progress thread of the fabric; every public call takes its lock. None: progress is manual."""
 
     _warning: type[ResourceWarning] = ResourceWarning
-    """Of an object that is dropped open."""
+    """The warning for an object that is dropped open."""
     _consequence = ""
-    """What that does to others, in words."""
+    """The effect of closing on other objects, in words."""
     _given: Any = None
-    """What the main thread's call under way has taken, where progress is automatic."""
+    """Resources that the main thread's current call has taken, where progress is automatic."""
 
     def __init__(self, parent: "FabricObject | None" = None) -> None:
         if parent is not None:
@@ -54,12 +55,12 @@ class FabricObject:
             parent._adopt(self)
 
     def _automate(self, auto: Locker) -> None:
-        """From now on make calls under the lock of the progress thread."""
+        """Make calls under the lock of the progress thread from now on."""
         self._auto = auto
         self.__class__ = guarded(type(self))
 
     def _adopt(self, child: "FabricObject") -> None:
-        """Close ``child`` before this object: it was made from it, or bound to it."""
+        """Close ``child`` before this object: the child was made from this object, or bound to it."""
         self._children[child._serial] = child
 
     @property
@@ -67,9 +68,9 @@ class FabricObject:
         return self._closed
 
     def close(self) -> None:
-        """Release this object, after everything that was made from it or bound to it, youngest first.
+        """Release this object, after all objects made from it or bound to it, youngest first.
 
-        If releasing one of them fails, the others are still released, then the first error is raised.
+        If releasing one of them fails, the others are still released; then the first error is raised.
         """
         if self._closed:
             return
@@ -88,7 +89,7 @@ class FabricObject:
         raise NotImplementedError
 
     def forked(self) -> None:
-        """This is a child of the process: what belongs to the parent is closed here without doing anything to it."""
+        """Close the object in a child process without touching the parent's resources."""
         if not self._closed:
             self._closed = True
             for child in list(self._children.values()):
@@ -96,7 +97,7 @@ class FabricObject:
             self.__class__ = orphaned(type(self))
 
     def _take_back(self, result: object) -> None:
-        """A call has returned this, but a signal's handler kept it from the application: nothing else was done."""
+        """Undo a call whose result a signal handler kept from the application; the call did nothing else."""
 
     def _check_open(self) -> None:
         if self._closed:
@@ -108,7 +109,7 @@ class FabricObject:
             raise fabric_error(Errno.FI_EINVAL, f"{self!r} belongs to another domain")
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
-        """Neither copied nor pickled: it owns what a NIC has, in this process."""
+        """Raise: the object owns resources of a NIC in this process, and can be neither copied nor pickled."""
         raise type_error(type(self).__name__, "to stay the only one of its kind, not to be copied or pickled", self)
 
     def __enter__(self) -> Self:

@@ -1,8 +1,6 @@
 """Values between processes: each is a line of JSON over TCP."""
 
 import json
-import math
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -12,38 +10,37 @@ from amoeba_model.forking import own
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.waiting import readable_within
 
-__all__ = ["LONGEST_POLL", "JsonLines"]
+__all__ = ["JsonLines", "stranger"]
 
-LONGEST_POLL = 1e6
-"""Seconds that a poll object may be asked to wait: it takes no more than 2**31 milliseconds."""
 _LONGEST_LINE = 1 << 20
 
 
 class JsonLines:
-    """Lines of JSON over a TCP connection, which is closed with this.
+    """Lines of JSON over a TCP connection, which :meth:`close` closes.
 
-    Whatever takes data raises FI_ECONNABORTED when the other end is closed, and FI_ECONNREFUSED for what is no JSON
-    or a line of more than 2**20 bytes.
+    Calls that take data raise FI_ECONNABORTED when the other end is closed. They raise FI_ECONNREFUSED for data that
+    is no JSON, and for a line of more than 2**20 bytes.
     """
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a host that is gone says nothing
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # notices a host that is gone
         self._received = b""
         own(self)
 
     def send(self, value: object) -> None:
         """Send a value that JSON can carry. Raises FI_ECONNABORTED if the other end is known to be closed."""
         try:
-            # no signal, which programs in C would end by
+            # no SIGPIPE, which ends C programs
             self.socket.sendall(json.dumps(value).encode() + b"\n", socket.MSG_NOSIGNAL)
         except OSError as error:
             raise _gone(error) from error
 
     def receive(self, timeout: float | None = None, idle: Callable[[], object] | None = None) -> Any:
-        """The next value. Meanwhile ``idle`` is called again and again; without it, the wait is asleep.
+        """Return the next value. Calls ``idle`` repeatedly meanwhile; without ``idle``, the wait sleeps.
 
         Raises FI_ETIMEDOUT after ``timeout`` seconds.
         """
@@ -52,7 +49,7 @@ class JsonLines:
             rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if idle is not None:
                 idle()
-            if self._comes(rest if idle is None else 0.0):
+            if readable_within([self.socket], rest if idle is None else 0.0):
                 self._receive_some()
             elif rest == 0.0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
@@ -60,19 +57,13 @@ class JsonLines:
         try:
             return json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _stranger(f"{line[:40]!r} is no JSON") from error
+            raise stranger(f"{line[:40]!r} is no JSON") from error
 
     def check(self) -> bool:
         """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
-        if self._comes(0.0):
+        if readable_within([self.socket], 0.0):
             self._receive_some()
         return b"\n" in self._received
-
-    def _comes(self, longest: float | None) -> bool:
-        """Wait until there is something to be received, at most so many seconds; whether there is."""
-        poll = select.poll()  # unlike select(), it takes a descriptor of any number
-        poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(None if longest is None else math.ceil(min(longest, LONGEST_POLL) * 1000)))
 
     def _receive_some(self) -> None:
         try:
@@ -83,14 +74,14 @@ class JsonLines:
             raise _gone("it closed the connection")
         self._received += data
         if len(self._received) > _LONGEST_LINE:
-            raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
+            raise stranger(f"a line has at most {_LONGEST_LINE} bytes")
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         self.socket.close()
 
     def forked(self) -> None:
-        """This is a child of the process that has the connection, which ends with that process."""
+        """Close the connection in a child process; the parent keeps its own."""
         self.close()
 
 
@@ -98,5 +89,6 @@ def _gone(error: object) -> FabricError:
     return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")
 
 
-def _stranger(what: str) -> FabricError:
+def stranger(what: str) -> FabricError:
+    """Return the FI_ECONNREFUSED to raise when another process sends nonsense."""
     return fabric_error(Errno.FI_ECONNREFUSED, f"this is no Amoeba process: {what}")

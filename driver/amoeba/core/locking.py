@@ -1,4 +1,4 @@
-"""Calls of several threads, one at a time: a class whose public methods hold the lock of progress meanwhile."""
+"""Calls of several threads, one at a time: classes whose public methods hold the lock of progress."""
 
 import functools
 import inspect
@@ -12,35 +12,35 @@ __all__ = ["Attended", "Awaited", "Closable", "Lockable", "Locker", "guarded"]
 
 
 class Closable(Protocol):
-    """What is closed when nobody knows it any more."""
+    """An object that is closed once no one refers to it."""
 
     def close(self) -> None: ...
 
 
 class Attended(Protocol):
-    """What automatic progress does something for. It is forgotten when nobody else knows it any more."""
+    """An object that automatic progress works for, until nothing else refers to the object."""
 
     @property
     def closed(self) -> bool: ...
 
     def _attend(self) -> bool:
-        """Go on with what can be done now; whether a NIC still works on something."""
+        """Do the work that is possible now; returns whether a NIC still works on something."""
 
     def _arm(self) -> bool | None:
-        """Ask NICs for an interrupt when there is something to go on with. False: not all of it causes any."""
+        """Ask NICs for an interrupt when there is work to do. False: some of the work causes no interrupt."""
 
 
 class Awaited(Attended, Protocol):
-    """What goes on when a descriptor is ready."""
+    """An object that proceeds when a descriptor is ready."""
 
     def _awaits(self) -> tuple[int, float | None] | None:
-        """The descriptor, and when on the clock of ``time.monotonic`` it goes on even so; None if for nothing."""
+        """Return the descriptor, and the ``time.monotonic`` time to proceed even so; None to wait for nothing."""
 
 
 class Locker(Protocol):
-    """Who makes progress by itself, and holds the lock meanwhile: ``transport/progress``.
+    """The maker of automatic progress, which holds the lock meanwhile: ``transport/progress``.
 
-    Held by ``with``, which raises what has ended the progress.
+    ``with`` holds the lock, and raises the error that has ended the progress.
     """
 
     @property
@@ -49,59 +49,59 @@ class Locker(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How often a little time has passed."""
+        """Number of short waits so far."""
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def check(self) -> None:
-        """Raise what has ended the progress."""
+        """Raise the error that has ended the progress."""
 
     def attend(self, attended: Attended) -> None:
-        """Do something for this in every round."""
+        """Work for this object in every round."""
 
     def watch(self, awaited: Awaited) -> None:
-        """The same, and when its descriptor is ready."""
+        """Work for this object in every round, and when its descriptor is ready."""
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Wake the progress: there is work to do."""
 
     def wait_for(self, ready: Callable[[], object], timeout: float | None) -> None:
-        """Sleep until something is so, at most ``timeout`` seconds, without the lock, which is held."""
+        """Sleep until the condition is true, at most ``timeout`` seconds, without the lock, which is held."""
 
     def call_when(self, ready: Callable[[], object], call: Callable[[], object]) -> Callable[[], None]:
-        """Have ``call`` called, once, as soon as something is so; returns what makes it forgotten."""
+        """Have ``call`` called once, as soon as the condition is true; returns a function that cancels the call."""
 
     def advance(self) -> None:
-        """Let a little time pass for a call that waits for something."""
+        """Let a little time pass for a call that waits."""
 
     def close_later(self, abandoned: Closable) -> None:
-        """Close what nobody knows any more, without waiting for the lock here."""
+        """Close an object without references, without waiting for the lock here."""
 
     def stop(self) -> None:
         """End the progress."""
 
 
 class Lockable(Protocol):
-    """What :func:`guarded` takes."""
+    """An object whose class :func:`guarded` accepts."""
 
     _auto: Any
     _given: Any
-    """What :meth:`_take_back` needs, None after a call that it cannot undo; kept until the call is over."""
+    """Input of :meth:`_take_back`, kept until the call is over; None after a call that cannot be undone."""
 
     def _take_back(self, result: object) -> None:
-        """A call has returned this, but an interruption kept it from whoever made the call."""
+        """Undo a call whose result an interruption kept from the caller."""
 
 
 T = TypeVar("T", bound=Lockable)
 _ALWAYS_FREE = ("closed", "forked")
-"""What asks nothing of anybody."""
+"""Members that need no lock."""
 _EVEN_AFTER_FAILURES = ("close",)
 
 
 def _in_turn(function: Callable[..., Any], *, even_after_failures: bool) -> Callable[..., Any]:
-    """A method that holds the lock, and works or does not when progress has failed."""
+    """Wrap a method so that the call holds the lock, and, if so asked, works even after progress has failed."""
 
     @functools.wraps(function)
     def called(self: Lockable, /, *args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def _in_turn(function: Callable[..., Any], *, even_after_failures: bool) -> Call
                 finished = True
         except BaseException:
             guard.recover(depth)
-            if finished:  # a signal's handler has come between, and nobody gets the result
+            if finished:  # a signal handler interrupted the return, and the result is lost
                 with guard:
                     self._take_back(result)
             raise
@@ -128,13 +128,13 @@ def _in_turn(function: Callable[..., Any], *, even_after_failures: bool) -> Call
 
 
 _guarded: dict[type, type] = {}
-"""By the class that they are like."""
+"""Guarded classes by the class that they mimic."""
 
 
 def guarded(cls: type[T]) -> type[T]:
-    """A class like this one, of which every public method and property holds the lock of its fabric meanwhile.
+    """Return a class like this one whose public methods and properties hold the lock of its fabric.
 
-    Coroutines do not: they wait.
+    Coroutines do not hold the lock: they wait.
     """
     if cls not in _guarded:
         _guarded[cls] = type(cls.__name__, (cls,), dict(_guarded_members(cls)))

@@ -1,11 +1,11 @@
-"""What the driver does, told to Python's :mod:`logging` under ``amoeba``: nothing, unless somebody listens.
+"""The driver's activity as records of Python's :mod:`logging` under ``amoeba``; silent unless a program listens.
 
-``AMOEBA_LOG=debug`` in the environment listens without a line of code, on standard error;
-``AMOEBA_LOG=info,nic=debug`` says it for a part: ``amoeba.nic`` and what lies below it. Told are things that happen
-seldom: NICs, contexts, peers and keys that come and go, peers that are given up, the thread of automatic progress. No
-call that moves data tells anything.
+``AMOEBA_LOG=debug`` in the environment prints the log on standard error, without a line of code.
+``AMOEBA_LOG=info,nic=debug`` selects a level for a part: ``amoeba.nic`` and its children. The log holds rare events:
+NICs, contexts, peers and keys that come and go, peers that are given up, the progress thread. Calls that move data
+log nothing.
 
-``calls`` alone speaks without being asked: libraries for C programs say why they refuse a call, once for each reason.
+``calls`` alone logs without being asked: libraries for C programs say why they refuse a call, once for each reason.
 ``AMOEBA_LOG=calls=error`` silences them.
 """
 
@@ -17,20 +17,20 @@ __all__ = ["PARTS", "ROOT", "configure", "logger"]
 
 ROOT = "amoeba"
 PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport", "calls")
-"""Those that tell something."""
+"""Parts that log."""
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _FORMAT = "%(asctime)s %(name)s %(levelname)s: %(message)s"
 
 
 def logger(part: str) -> logging.Logger:
-    """The logger of a part of the driver, such as ``nic.peers``."""
+    """Return the logger of a part of the driver, such as ``nic.peers``."""
     return logging.getLogger(f"{ROOT}.{part}")
 
 
 def configure(wanted: str | None) -> None:
-    """Do as ``AMOEBA_LOG`` says; None or empty: leave it to the program.
+    """Configure logging as ``AMOEBA_LOG`` says; None or empty leaves logging to the program.
 
-    What cannot be understood is told on standard error, and otherwise ignored: no program must fail by it.
+    An invalid value is reported on standard error, and otherwise ignored: no program must fail by it.
     """
     root = logging.getLogger(ROOT)
     if not any(isinstance(handler, logging.NullHandler) for handler in root.handlers):
@@ -54,7 +54,7 @@ def configure(wanted: str | None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     root.addHandler(handler)
-    root.propagate = False  # or what the program listens to would be told twice
+    root.propagate = False  # or the program's handlers would print records twice
     for part, level in levels.items():
         (logger(part) if part else root).setLevel(level)
 

@@ -1,4 +1,4 @@
-"""Operands of atomics: buffers that say what they hold, and numbers, encoded as their datatype has them."""
+"""Operands of atomics: buffers that name their datatype, and numbers, encoded as their datatype."""
 
 import math
 from typing import Any, cast
@@ -18,13 +18,13 @@ _NUMBERS = (int, float, complex, np.number)
 
 
 def operand_of(value: Buffer, datatype: Datatype | None = None, name: str = "buf") -> tuple[memoryview, Datatype]:
-    """(bytes, datatype) of operands or compare values: a buffer in place, or one number.
+    """Return (bytes, datatype) of operands or compare values: a buffer in place, or one number.
 
-    NumPy arrays and scalars name their datatype; so do :mod:`array` and :mod:`ctypes`. Numbers of Python take
-    ``datatype``, and so do NumPy's scalars if it is another than theirs: they are values, not memory.
+    NumPy arrays and scalars name their datatype; so do :mod:`array` and :mod:`ctypes`. Python's numbers take
+    ``datatype``, and so do NumPy's scalars of another datatype: scalars are values, not memory.
 
-    Raises FI_EINVAL for a buffer that contradicts ``datatype``, or names none if none is given, and for a number that
-    the datatype has not, ArgumentTypeError for what is neither.
+    Raises FI_EINVAL for a buffer that contradicts ``datatype``, for a buffer without a datatype if ``datatype`` is
+    None, and for a number that the datatype cannot hold. Raises ArgumentTypeError for any other object.
     """
     try:
         named = DATATYPES[value.dtype]
@@ -45,10 +45,10 @@ def operand_of(value: Buffer, datatype: Datatype | None = None, name: str = "buf
 
 
 def encoded(value: Any, datatype: Datatype, name: str = "buf") -> bytes:
-    """A number as an element of ``datatype``; floating point is rounded to nearest, ties to even.
+    """Encode a number as an element of ``datatype``; round floating point to nearest, ties to even.
 
-    Raises ArgumentTypeError for a boolean, a fraction where integers are, and a complex number where they are real;
-    FI_EINVAL for a number that the datatype has not.
+    Raises ArgumentTypeError for a boolean, for a fraction if the datatype is an integer, and for a complex number if
+    it is real. Raises FI_EINVAL for a number that the datatype cannot hold.
     """
     wanted: Any = int if is_integer(datatype) else (int, float, np.floating)
     if is_complex(datatype):
@@ -66,7 +66,7 @@ def encoded(value: Any, datatype: Datatype, name: str = "buf") -> bytes:
 
 
 def _float_encoded(value: Any, datatype: Datatype) -> bytes:
-    """Raises OverflowError for a finite number that becomes infinite."""
+    """Encode a floating-point number. Raises OverflowError for a finite number that becomes infinite."""
     dtype = _DTYPES.get(datatype)
     if dtype is None:
         return _narrow_encoded(float(value), datatype)
@@ -75,15 +75,15 @@ def _float_encoded(value: Any, datatype: Datatype) -> bytes:
     if not np.isfinite(found) and (isinstance(value, int) or np.isfinite(value)):
         raise OverflowError
     memory = np.frombuffer(found.tobytes(), np.uint8).reshape(-1, float_format(datatype).storage_bytes).copy()
-    memory[:, float_format(datatype).value_bytes :] = 0  # padding, which is whatever lay there
+    memory[:, float_format(datatype).value_bytes :] = 0  # padding, which holds arbitrary bytes
     return memory.tobytes()
 
 
 def _narrow_encoded(value: float, datatype: Datatype) -> bytes:
-    """In a format that NumPy has not. Raises OverflowError beyond its largest number.
+    """Encode a number in a format that NumPy lacks. Raises OverflowError beyond the format's largest number.
 
-    Numbers of one exponent are counted in units of their last place. That count, and the exponent's distance from the
-    least one, together are the encoding: a count that is rounded up to the next exponent's carries into it.
+    The encoding is a count of units in the last place, plus the exponent's distance from the least exponent. A count
+    that is rounded up to the next exponent carries into the exponent field.
     """
     fmt = float_format(datatype)
     sign = math.copysign(1.0, value) < 0

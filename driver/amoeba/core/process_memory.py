@@ -1,4 +1,4 @@
-"""Memory of this process by its address: views of it, whether it may be used, pages where one wants them."""
+"""Memory of this process by address: views, access checks, and pages at a wanted address."""
 
 import ctypes
 import errno
@@ -14,7 +14,7 @@ PAGE = mmap.PAGESIZE
 _ADDRESS_END = 1 << 64
 _MAPS = Path("/proc/self/maps")
 _MAP_FIXED_NOREPLACE = 0x100000
-"""Linux's: at this address, unless something is there."""
+"""Linux's flag: map at this address, unless the address is in use."""
 _FAILED = ctypes.c_void_p(-1).value
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,14 +27,14 @@ _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 def view_at(address: int, length: int) -> memoryview:
-    """The bytes at an address, which the caller knows to be there for as long as the view is."""
+    """Return the bytes at an address. The caller ensures that the memory outlives the view."""
     return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
 
 
 def accessible(address: int, length: int, *, writable: bool = False) -> bool:
-    """Whether all of this is memory of the process that can be read, and written if that is asked.
+    """Return whether all of this range is readable memory of the process, and writable if that is asked.
 
-    Always so where the operating system does not say what is.
+    Always true where the operating system does not list the process's memory.
     """
     if not 0 <= address <= address + length <= _ADDRESS_END:
         return False
@@ -54,10 +54,10 @@ def accessible(address: int, length: int, *, writable: bool = False) -> bool:
 
 
 def map_pages(length: int, address: int = 0, *, fixed: bool = False) -> memoryview:
-    """Zeroed memory of at least ``length`` bytes in whole pages, which are given back with the last view of them.
+    """Return zeroed memory of at least ``length`` bytes in whole pages, unmapped with its last view.
 
-    ``address``: where it is to be, if there is room, or ``fixed``, and then it is a multiple of :data:`PAGE`.
-    Raises MemoryError if there is none, or, if ``fixed``, something else at the address.
+    ``address``: preferred address, used if it is free. ``fixed``: the address is binding, a multiple of :data:`PAGE`.
+    Raises MemoryError if memory is exhausted, or, if ``fixed``, the address is in use.
     """
     size = -(-length // PAGE) * PAGE
     if size >= _ADDRESS_END or address >= _ADDRESS_END:
@@ -68,7 +68,7 @@ def map_pages(length: int, address: int = 0, *, fixed: bool = False) -> memoryvi
         code = ctypes.get_errno()
         where = f" at {address:#x}, where something is" if fixed and code == errno.EEXIST else ""
         raise MemoryError(f"{size} bytes cannot be mapped{where}: {os.strerror(code)}")
-    if fixed and found != address:  # a kernel that does not know the flag took it for a hint
+    if fixed and found != address:  # old kernels take the unknown flag for a hint
         _munmap(found, size)
         raise MemoryError(f"{size} bytes cannot be mapped at {address:#x}: something is there")
     array = (ctypes.c_char * size).from_address(found)

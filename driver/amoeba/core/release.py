@@ -1,4 +1,4 @@
-"""Which release of Amoeba this is, as its package says."""
+"""The release of Amoeba, as its package states it."""
 
 import tomllib
 from importlib import metadata
@@ -23,4 +23,4 @@ def _release() -> str:
 
 
 RELEASE = _release()
-"""Such as ``0.1.0``; ``0.0.0`` if it is neither installed nor in its project's tree."""
+"""Release such as ``0.1.0``; ``0.0.0`` for code that is neither installed nor in its project's tree."""

@@ -1,1 +1,1 @@
-"""What a NIC is driven through: opening devices, and where processes meet."""
+"""Devices, which drive NICs: their kinds, how they are opened, and where processes meet."""

@@ -1,11 +1,11 @@
-"""Where the processes of a job meet before their NICs can talk: JSON over TCP.
+"""Rendezvous of a job's processes before their NICs can talk: JSON over TCP.
 
 One process listens, the others connect; then all of them exchange values as often as they like. On the wire,
 each value is a line of JSON. Rank 0 is the process that listens; it collects the values, and sends everyone the
-list of them all. What a process says is believed: meet on a network whose hosts you trust.
+list of them all. Processes trust each other's values: use a network whose hosts you trust.
 
-Connections that say nothing keep nobody out: whoever listens hears all of them at the same time, and the oldest makes
-room when there are too many::
+Silent connections block no other process: rank 0 reads all connections at the same time, and drops the oldest when
+there are too many::
 
     connects                                    listens
                                             <-  [protocol]
@@ -15,7 +15,6 @@ room when there are too many::
 
 import contextlib
 import json
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -23,7 +22,8 @@ from typing import Any, Self
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
-from amoeba.core.lines import LONGEST_POLL, JsonLines
+from amoeba.core.lines import JsonLines
+from amoeba.core.waiting import LONGEST_POLL, readable_within
 
 __all__ = ["Rendezvous"]
 
@@ -31,21 +31,21 @@ _PROTOCOL = "amoeba-rendezvous-2"
 _RETRY = 0.1
 """Seconds between attempts to connect."""
 _GREETING = 5.0
-"""Seconds that a process that connects may take to say what it is."""
+"""Seconds that a connecting process may take to identify itself."""
 _MOST_CALLERS = 256
-"""Connections of which nobody knows yet what they are."""
+"""Maximum number of connections whose process has not identified itself."""
 _BREATH = 0.05
-"""Seconds until it makes sense to try again, when the process has too many descriptors."""
+"""Seconds until the next try when the process has too many descriptors."""
 
 
 class _Reception:
-    """Takes connections, and hears what they are. A context manager."""
+    """Takes connections, and reads which process each is from. A context manager."""
 
     def __init__(self, server: socket.socket) -> None:
         server.setblocking(False)
         self._server = server
         self._callers: dict[JsonLines, float] = {}
-        """Until when each may say what it is; the oldest first."""
+        """The time by which each process must identify itself; the oldest first."""
 
     def heard(self, deadline: float) -> list[JsonLines]:
         """Wait for processes of Amoeba, until ``deadline`` at most, and return the connections of some."""
@@ -53,20 +53,15 @@ class _Reception:
             now = time.monotonic()
             for caller in [caller for caller, until in self._callers.items() if until <= now]:
                 self._drop(caller)
-            self._wait(min([deadline, *self._callers.values()]) - now)
+            sockets = [self._server, *(caller.socket for caller in self._callers)]
+            readable_within(sockets, min([deadline, *self._callers.values()]) - now)
             found = [caller for caller in list(self._callers) if self._hear(caller)]
             self._accept()
             if found or now >= deadline:
                 return found
 
-    def _wait(self, seconds: float) -> None:
-        poll = select.poll()
-        for each in (self._server, *(caller.socket for caller in self._callers)):
-            poll.register(each, select.POLLIN)
-        poll.poll(min(max(seconds, 0.0), LONGEST_POLL) * 1000)
-
     def _hear(self, caller: JsonLines) -> bool:
-        """Whether it has said that it is an Amoeba process; another one is hung up on."""
+        """Return whether a connection is from an Amoeba process; hang up on any other."""
         try:
             if not caller.check():
                 return False
@@ -79,12 +74,12 @@ class _Reception:
         return False
 
     def _accept(self) -> None:
-        """Take a connection that waits, and say what this is."""
+        """Take a waiting connection, and send the greeting."""
         try:
             accepted, _ = self._server.accept()
         except BlockingIOError:
             return
-        except OSError:  # it is gone already, or there are too many descriptors
+        except OSError:  # the connection is gone already, or there are too many descriptors
             if self._callers:
                 self._drop(next(iter(self._callers)))
             else:
@@ -114,16 +109,16 @@ class _Reception:
 
 
 class Rendezvous:
-    """One process' place in a job of several; made by :meth:`listen` or :meth:`connect`. A context manager.
+    """One process's place in a job of several; made by :meth:`listen` or :meth:`connect`. A context manager.
 
     A process that is gone makes every later exchange of the others fail.
     """
 
     def __init__(self, rank: int, ranks: int, connections: list[JsonLines]) -> None:
         self.rank = rank
-        """This process' number, from 0."""
+        """This process's number, from 0."""
         self.ranks = ranks
-        """How many processes there are."""
+        """The number of processes."""
         self._connections = connections
 
     @classmethod
@@ -138,7 +133,7 @@ class Rendezvous:
     ) -> Self:
         """Wait at a TCP address (port 0: a free one) until ``ranks - 1`` others have connected, as rank 0.
 
-        ``ready`` is told the address as soon as others can connect. Raises FI_EINVAL for fewer than two ranks,
+        ``ready`` is called with the address as soon as others can connect. Raises FI_EINVAL for fewer than two ranks,
         FI_ETIMEDOUT when too few come in ``timeout`` seconds, FI_EADDRNOTAVAIL if the address cannot be had.
         """
         if ranks < 2:
@@ -171,14 +166,15 @@ class Rendezvous:
 
     @classmethod
     def connect(cls, host: str, port: int, *, timeout: float = 60.0) -> Self:
-        """Join the process that listens, or will within ``timeout`` seconds; ranks are given by arrival.
+        """Join the process that listens, or will within ``timeout`` seconds; ranks follow the order of arrival.
 
-        Raises FI_ECONNREFUSED when nobody listens by then, or it is no rendezvous.
+        Raises FI_ECONNREFUSED when no process listens by then, or the listener is no rendezvous.
         """
         deadline = time.monotonic() + timeout
         while True:
+            left = max(deadline - time.monotonic(), 0.001)
             try:
-                connected = socket.create_connection((host, port), timeout=max(deadline - time.monotonic(), 0.001))
+                connected = socket.create_connection((host, port), timeout=min(left, LONGEST_POLL))
                 break
             except (OSError, OverflowError) as error:
                 if time.monotonic() + _RETRY > deadline:
@@ -203,15 +199,15 @@ class Rendezvous:
 
     @property
     def host(self) -> str:
-        """This host's address, as the others reach it."""
+        """The address of this host, as the others reach it."""
         host: str = self._connections[0].socket.getsockname()[0]
         return host
 
     def exchange(self, value: object, idle: Callable[[], object] | None = None) -> list[Any]:
-        """Give a value that JSON can carry, and get everybody's, by rank: nobody returns before all have called.
+        """Give a value that JSON can carry, and get the values of all by rank; returns only after all have called.
 
-        ``idle`` is called again and again while waiting, so that a simulated NIC can go on to serve the others.
-        Raises FI_ECONNABORTED if one of them is gone.
+        ``idle`` is called repeatedly while waiting, so that a simulated NIC can continue to serve the others.
+        Raises FI_ECONNABORTED if another process is gone.
         """
         if self.rank:
             (connection,) = self._connections
@@ -248,7 +244,7 @@ class Rendezvous:
 
 
 def _place(connection: JsonLines, rank: int, ranks: int) -> bool:
-    """Tell a process its rank; whether it is still there."""
+    """Send a process its rank; returns whether the process is still there."""
     try:
         connection.send([rank, ranks])
     except FabricError:

@@ -1,4 +1,4 @@
-"""Opening devices, by their kind."""
+"""Devices by their kind: known kinds, and the function that opens them."""
 
 import contextlib
 import os
@@ -23,32 +23,32 @@ DEVICE_KINDS = ("model", "rtl")
 _RTL_KINDS: dict[str, dict[str, str]] = {"rtl": {}, "rtl+pcie": {"host": "pcie"}}
 """Kinds of the hardware in Verilator, each with the arguments of open_rtl that make it."""
 SIMULATED_KINDS = ("model", *_RTL_KINDS)
-"""All kinds of simulated NICs. What vfio-pci offers is named by its address: ``pcie:0000:01:00.0``."""
+"""All kinds of simulated NICs. A NIC behind vfio-pci is named by its address: ``pcie:0000:01:00.0``."""
 _PCIE = "pcie:"
 
 
 def is_kind(kind: str) -> bool:
-    """Whether :func:`open_device` takes it, as far as can be said without opening it."""
+    """Return whether :func:`open_device` takes a kind, as far as is known without opening the device."""
     return kind in SIMULATED_KINDS or kind.startswith(_PCIE)
 
 
 def known_kinds() -> str:
-    """What :func:`is_kind` accepts, for messages and help."""
+    """List the kinds that :func:`is_kind` accepts, for messages and help."""
     return f"{', '.join(SIMULATED_KINDS)} or pcie:ADDRESS"
 
 
 def has_waveforms(kind: str) -> bool:
-    """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
+    """Return whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
     return simulates_hardware(kind)
 
 
 def simulates_hardware(kind: str) -> bool:
-    """Whether devices of a kind are built from the hardware's sources, as the simulator does."""
+    """Return whether devices of a kind are built from the hardware's sources, as the simulator does."""
     return kind in _RTL_KINDS
 
 
 def speaks_packets(kind: str) -> bool:
-    """Whether devices of a kind are simulated on PCI Express, and report its packets (``Device.link_packets``)."""
+    """Return whether devices of a kind are simulated on PCI Express, and report packets (``Device.link_packets``)."""
     return _RTL_KINDS.get(kind, {}).get("host") == "pcie"
 
 
@@ -57,7 +57,7 @@ _rtl_defaults: dict[str, Any] = {}
 
 @contextlib.contextmanager
 def rtl_defaults(**options: Any) -> Iterator[None]:
-    """Open RTL NICs with these options meanwhile, unless whoever opens them says something else."""
+    """Open RTL NICs with these options meanwhile, unless the caller of :func:`open_device` overrides them."""
     before = dict(_rtl_defaults)
     _rtl_defaults.update(options)
     try:
@@ -97,12 +97,12 @@ def default_build(name: str) -> Iterator[None]:
 
 
 def network_of(device: Device) -> Network | None:
-    """The simulated network that joins a device with others; None if there is none."""
+    """Return the simulated network that joins a device with others; None for a device that is no simulation."""
     return device.network if isinstance(device, SimulatedDevice) else None
 
 
 def attach(device: Device, network: Network, mac: bytes) -> bool:
-    """Connect a NIC to a simulated network; False for one that is no simulation, and has a network of its own."""
+    """Connect a NIC to a simulated network; return False for a real one, which has a network of its own."""
     if isinstance(device, SimulatedDevice):
         network.attach(device, mac)
         watching.attached(device, network)
@@ -119,16 +119,16 @@ def open_device(
     ----------
     kind : str
         ``model``: the specification as a program. ``rtl``: the hardware in Verilator, which is built first if
-        this was not done before; needs the extra ``amoeba-nic[sim]``. ``rtl+pcie``: the same with its PCI Express
-        endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: what vfio-pci
-        has at that address of the PCI bus; ``parameters`` are its own.
+        necessary; needs the extra ``amoeba-nic[sim]``. ``rtl+pcie``: the same with its PCI Express
+        endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: the
+        vfio-pci device at that address of the PCI bus; ``parameters`` are its own.
     parameters : NicParameters
         Default: the build that the environment variable ``AMOEBA_BUILD`` names, or the full one.
     rtl_options : mapping
         Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
 
-    Raises FI_EINVAL for an unknown kind, FI_ENOSYS when the simulation is not installed, and for a NIC on PCI Express
-    FI_ENODEV, FI_EBUSY, FI_EACCES or FI_ENOSYS with what is to be done.
+    Raises FI_EINVAL for an unknown kind, and FI_ENOSYS when the simulation is not installed. A NIC on PCI Express
+    raises FI_ENODEV, FI_EBUSY, FI_EACCES or FI_ENOSYS; the message says what to do.
     """
     if kind == "model":
         from amoeba_model.nic.device import ModelDevice

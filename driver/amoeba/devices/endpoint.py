@@ -27,12 +27,13 @@ def open_endpoints(
     latency: int = Network.DEFAULT_LATENCY,
     impairments: Impairments = PERFECT,
 ) -> Iterator[Any]:
-    """An ``amoeba_sim.vfio_user.EndpointServer``, to be :meth:`run`, with a socket ``nic<n>.sock`` in ``folder`` for
-    each NIC, n from 0 on. All are on one network; number n has the addresses that :func:`amoeba.open_cluster` gives
-    it, also after a reset.
+    """Open NICs behind an ``amoeba_sim.vfio_user.EndpointServer``, to be :meth:`run`.
 
-    Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs or such as cannot be simulated,
-    FI_ENOSYS when the simulation is not installed, and OSError if a socket cannot be made.
+    Each NIC has a socket ``nic<n>.sock`` in ``folder``, n from 0 on. All are on one network; number n has the
+    addresses that :func:`amoeba.open_cluster` gives number n, also after a reset.
+
+    Raises what :func:`open_device` raises. Raises FI_EINVAL for none or more than 254 NICs, and for NICs that are no
+    simulation; FI_ENOSYS when the simulation is not installed; OSError if a socket cannot be made.
     """
     try:
         from amoeba_sim.vfio_user import EndpointServer
@@ -57,5 +58,5 @@ def open_endpoints(
 
 
 def _address(nic: Nic, index: int) -> Any:
-    """Gives a NIC the addresses of its number, as a board's memory gives it its own."""
+    """Return a function that gives a NIC the addresses of its number, as a board's memory would."""
     return lambda: nic.set_address(mac_of(index), ip_of(index))

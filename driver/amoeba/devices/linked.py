@@ -1,4 +1,4 @@
-"""One simulated NIC of this process, and its link to those of others, who need not be told about each other."""
+"""One simulated NIC of this process, and its link to other processes' NICs, which need no introduction."""
 
 import contextlib
 from collections.abc import Mapping
@@ -20,15 +20,17 @@ _MOST_TIMEOUTS = 255
 
 
 class Linked(NamedTuple):
-    """What :func:`open_linked` opens."""
+    """The result of :func:`open_linked`."""
 
     device: Device
     network: UdpNetwork
-    """Without a NIC if the device is no simulation, which has a network of its own."""
+    """Has no NIC if the device is no simulation: a real NIC has a network of its own."""
 
     def name(self, nic: Nic) -> None:
-        """Give the device, driven by ``nic``, the addresses that follow from the link, if it has none of its own, and
-        timeouts that suit the link's clock."""
+        """Give the device, driven by ``nic``, the link's addresses and timeouts.
+
+        A device with addresses of its own keeps them; the timeouts suit the link's clock.
+        """
         if self.network.devices or not any(nic.mac):
             link = self.network.address
             nic.set_address(mac_of_link(*link), ip_of_link(*link))
@@ -42,12 +44,12 @@ class Linked(NamedTuple):
 
 
 def patient(idle_hz: int, *, lossy: bool = False) -> Retransmission:
-    """Timeouts of a NIC whose peers are simulated in other processes.
+    """Return the timeouts of a NIC whose peers are simulated in other processes.
 
-    ``lossy``: frames are lost on purpose, so that it sends again as soon as others do, but gives up as late.
-    ``idle_hz``: cycles per second at which its clock passes while it waits. Processes that are not scheduled, or
-    compute meanwhile, answer late; what is sent again then was not lost. So the first timeout is about a second, and
-    a peer is given up after several minutes; of a process that is gone the network tells within a second.
+    ``lossy``: frames are lost on purpose, so the NIC retransmits at once like others, but gives up as late.
+    ``idle_hz``: cycles per second at which the NIC's clock passes while it waits. Processes that are not scheduled,
+    or compute meanwhile, answer late, though nothing was lost. So the first timeout is about a second, and a peer is
+    given up after several minutes. The network reports a process that is gone within a second.
     """
     if lossy:
         return Retransmission(limit=_MOST_TIMEOUTS)

@@ -1,7 +1,7 @@
-"""C libraries with Amoeba inside: what all of them need, whatever interface they have.
+"""C libraries with Amoeba inside: the parts that all of them need, whatever their interface.
 
 A library is declared as data, built by the C compiler and cffi, and loaded by a program that knows nothing of Python.
-Its functions are C's; each calls a function of Python of the same name, and gets a status from it, whatever happens::
+Each of its C functions calls a Python function of the same name, and always gets a status from it::
 
     from amoeba.embed import Binding, CFunction, CLibrary, Handles, Memory, build, process_nic
 
@@ -35,28 +35,28 @@ Its functions are C's; each calls a function of Python of the same name, and get
         binding.define_all(locals_of_these, status)  # status(error) -> int: what C gets for an exception
 
 - **Declaration** (:mod:`~amoeba.embed.library`): each function has its C types, and the value that it returns when
-  Python has ended (``ended``). ``source`` is C that may call them by name; with ``exported=False`` it alone does.
-  ``types`` are declared once, for compiler and cffi. ``helpers`` are C functions of ``source`` that Python calls by
-  ``binding.lib``. All declared functions must be defined by ``start``.
-- **Status** (:meth:`~amoeba.embed.binding.Binding.define`): a function returns what C is to get, None for 0, NULL or
-  nothing. An exception, KeyboardInterrupt and all, becomes what ``status`` makes of it; so does a result that C
-  cannot have. :mod:`~amoeba.embed.telling` says on standard error, once, what is no FabricError or OSError, and what
-  ``binding.teller.is_mistake`` names; with ``AMOEBA_DEBUG=1`` everything.
-- **Handles** (:mod:`~amoeba.embed.handles`): numbers for objects, checked with their kind, never given twice; they
+  Python has ended (``ended``). ``source`` is C that may call them by name; with ``exported=False`` only ``source``
+  calls them. ``types`` are declared once, for compiler and cffi. ``helpers`` are C functions of ``source`` that
+  Python calls by ``binding.lib``. ``start`` must define all declared functions.
+- **Status** (:meth:`~amoeba.embed.binding.Binding.define`): a function returns C's result, None for 0, NULL or
+  nothing. ``status`` converts every exception, also KeyboardInterrupt, and every result that C cannot have.
+  :mod:`~amoeba.embed.telling` reports on standard error, once, errors other than FabricError and OSError, and
+  mistakes by ``binding.teller.is_mistake``; with ``AMOEBA_DEBUG=1`` everything.
+- **Handles** (:mod:`~amoeba.embed.handles`): numbers for objects, checked with their kind, never reused; they
   fit ``uint64_t`` and ``void *`` (``memory.pointer``, ``memory.address``).
-- **Memory** (:mod:`~amoeba.embed.memory`): views of C's memory in place, for all that takes a buffer.
+- **Memory** (:mod:`~amoeba.embed.memory`): views of C's memory in place, for all calls that take a buffer.
 - **The NIC of the process** (:mod:`~amoeba.embed.process_nic`): ``process_nic()`` ... ``release()``. Its ``nic`` goes
-  to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. Of each there is one for
-  the process, as one alone may run the NIC: progress is automatic only where all there is is of one Fabric.
-- **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. Whoever waits does so by :func:`wait_until`,
-  which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
+  to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. The process has one of
+  each, as only one may run the NIC: automatic progress needs a single Fabric.
+- **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. A call waits by :func:`wait_until`, which lets
+  other calls proceed: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
   progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
 - **Python's lock**: a program that runs Python may keep it and wait for a C thread. A function declared with ``busy``
   returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place. There an
   object can have an eventfd, which C writes to without Python: ``amoeba_set_bell`` and ``amoeba_ring``.
-- **Fork**: objects are closed in the child, its calls get their errors, and it can open a NIC of its own.
-- **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Before that functions
-  begin to return their ``ended``, and none enters Python.
+- **Fork**: objects are closed in the child; their calls return errors, and the child can open a NIC of its own.
+- **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed automatically. Before that,
+  functions begin to return their ``ended``, and no function enters Python.
 - **Programs that run Python** (``program.c``): their ``Py_Initialize`` and ``Py_Finalize`` share an interpreter that
   was started here.
 """

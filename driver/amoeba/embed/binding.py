@@ -15,11 +15,11 @@ from amoeba.embed.turns import TURNS
 __all__ = ["Binding", "Status", "load"]
 
 _LOADED = 0x5AFE
-"""What ``start.c`` expects to hear."""
+"""The greeting that ``start.c`` expects."""
 _MARK = "amoeba_py_"
 
 Status = Callable[[BaseException], Any]
-"""What a function returns when this has ended it."""
+"""The value that a function returns after an exception."""
 
 
 class Binding:
@@ -30,7 +30,7 @@ class Binding:
         self.lib = lib
         self.name = name
         self.teller = Teller(name)
-        """Tells of exceptions on standard error; ``start`` says which are expected, and which are mistakes."""
+        """Reports exceptions on standard error; ``start`` says which are expected, and which are mistakes."""
         self._missing = dict(functions)
 
     @property
@@ -46,11 +46,11 @@ class Binding:
         name : str
             As declared.
         function : callable
-            Gets numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
+            Takes numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
             nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.turns`).
         status : callable
-            What is returned instead if it raises, or returns what C cannot have there, by the exception: of C's
-            type. KeyboardInterrupt and SystemExit are no different: whether a program ends is C's to say.
+            Converts an exception, or a result that C cannot have, to a value of C's type. KeyboardInterrupt and
+            SystemExit are no different: C decides whether a program ends.
 
         Raises FI_EINVAL for a function that was not declared, or is defined already.
         """
@@ -80,7 +80,7 @@ class Binding:
         del self._missing[name]
 
     def define_all(self, functions: Mapping[str, Callable[..., Any]], status: Status) -> None:
-        """:meth:`define` each of these by its name."""
+        """Call :meth:`define` for each of these by its name."""
         for name, function in functions.items():
             self.define(name, function, status)
 
@@ -94,7 +94,7 @@ def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]
         if binding.missing:
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
         arrange_the_end()
-        process_counts()  # who starts the program hears that it called the library
+        process_counts()  # shows the launcher that the program called the library
     except BaseException as error:
         say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose() else repr(error)))
         return 0

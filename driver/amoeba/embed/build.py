@@ -1,7 +1,7 @@
-"""Building shared libraries for C programs, by the C compiler and cffi, into a folder of the user's.
+"""Building shared libraries for C programs, by the C compiler and cffi, into a folder of the user.
 
 A library is built once for its contents: its declaration, the C beside this file, the interpreter, the compiler and
-cffi. Another one goes to another folder, so programs that run keep theirs.
+cffi. A library of other contents goes to another folder, so running programs keep theirs.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ _TOGETHER = ("-r", "-nostdlib")
 """All C in one object file."""
 _PRELOADED = "preloaded"
 _NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
-"""Packages that a program of another Python would not find by itself."""
+"""Packages that another Python would not find by itself."""
 _PY = "amoeba_py_"
 
 
 def cache_folder() -> Path:
-    """Return the folder of what was built: ``$AMOEBA_CACHE``, else ``amoeba`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+    """Return the build cache's folder: ``$AMOEBA_CACHE``, else ``amoeba`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
-    In a folder that other users may write to, each user has one. Raises FI_EACCES for a folder of another user.
+    In a folder that other users may write to, each user has a subfolder. Raises FI_EACCES for another user's folder.
     """
     try:
         return user_cache()
@@ -51,13 +51,14 @@ def cache_folder() -> Path:
 def build(
     library: CLibrary, folder: Path | None = None, announce: Callable[[str], object] = lambda name: None
 ) -> Path:
-    """Build a library, unless this was done before; returns its file, which has its name.
+    """Build a library, unless it is built already; returns its file, which has its name.
 
-    ``folder``: instead of :func:`cache_folder`. ``announce``: told the name before it takes some seconds.
+    ``folder``: instead of :func:`cache_folder`. ``announce``: called with the name before a build, which takes
+    seconds.
 
-    Raises FI_ENOSYS, with what is missing and how to get it, if there is no C compiler, cffi, or Python as a shared
-    library with its headers; FI_EINVAL, with the compiler's words, if it refuses the library's C; FI_EACCES if the
-    folder cannot be written to.
+    Raises FI_ENOSYS without a C compiler, cffi, or Python as a shared library with its headers; the message says how
+    to get what is missing. Raises FI_EINVAL, with the compiler's message, if the compiler refuses the library's C.
+    Raises FI_EACCES if the folder cannot be written to.
     """
     compiler, cffi = _compiler(), _cffi()
     libpython, headers = _python()
@@ -97,15 +98,15 @@ def build(
 
 
 def preloaded(built: Path) -> Path:
-    """Return the file for ``LD_PRELOAD`` of a library with others that are loaded with it: it loads none of them.
+    """Return the file for ``LD_PRELOAD`` of a library with ``libraries``: the file itself loads none.
 
-    They would come before those of the same functions that the program brings, under other names.
+    Preloaded, the others would precede the program's own libraries of the same functions under other names.
     """
     return built.parent / _PRELOADED / built.name
 
 
 def _can_be_loaded(name: str) -> bool:
-    """Return whether the loader finds a library. A process of its own asks, as some libraries take hold of theirs."""
+    """Return whether the loader finds a library. A separate process asks, as some libraries have side effects."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     command = [sys.executable, "-I", "-S", "-c", code, name]
     return not subprocess.run(command, capture_output=True, check=False).returncode
@@ -119,7 +120,7 @@ def _stand_ins(compiler: Sequence[str], names: Sequence[str], work: Path) -> lis
 
 
 def source_of(library: CLibrary, cffi: Any = None) -> str:
-    """Return the library's own C: its functions, which call Python, around what cffi makes of them."""
+    """Return the library's own C: its functions, which call Python, around cffi's generated code."""
     ffi = (cffi or _cffi()).FFI()
     returns = {function.name: function.returns for function in library.functions}
     inner = [f"{function.prototype % (_PY + function.name)};" for function in library.functions]
@@ -146,7 +147,7 @@ def source_of(library: CLibrary, cffi: Any = None) -> str:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "library.c"
-        with contextlib.redirect_stdout(io.StringIO()):  # it tells which file it writes
+        with contextlib.redirect_stdout(io.StringIO()):  # cffi prints the name of the file
             ffi.emit_c_code(str(path))
         return path.read_text()
 
@@ -163,6 +164,7 @@ def _source(library: CLibrary, python: str) -> str:
 int amoeba_enter(void);
 int amoeba_in_vain(void);
 int amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t *result);
+int amoeba_is_deputy(void);
 int amoeba_set_bell(uintptr_t object, int eventfd);
 int amoeba_ring(uintptr_t object);
 void amoeba_end(void);
@@ -173,7 +175,7 @@ void amoeba_end(void);
 
 
 def _function(function: CFunction) -> str:
-    """What C calls: Python, if there is one."""
+    """Return the C function that programs call: calls Python, if Python runs."""
     linkage = '__attribute__((visibility("default")))' if function.exported else "static"
     arguments = ", ".join(function.arguments)
     call = f"{_PY}{function.name}({arguments})"
@@ -238,7 +240,7 @@ def _cffi() -> Any:
 
 
 def _python() -> tuple[Path, Path]:
-    """Python's shared library, and the folder of its headers."""
+    """Find Python's shared library, and the folder of its headers."""
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
         raise _missing(f"Python's headers were not found in {headers}", "apt install python3-dev")
@@ -260,7 +262,7 @@ def _missing(what: str, remedy: str) -> FabricError:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[str]:
-    """A folder for the build, in the one where the result will be."""
+    """Make a temporary folder for the build, beside the folder of the result."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         work = tempfile.mkdtemp(prefix="build-", dir=folder)

@@ -1,6 +1,5 @@
-"""Running a simulated NIC while the program does something else: hardware needs no calls to answer its peers."""
+"""The progress thread: runs a simulated NIC while the program computes, as hardware runs by itself."""
 
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.log import logger
+from amoeba.core.waiting import readable_within
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Caretaker"]
@@ -15,37 +15,37 @@ __all__ = ["Caretaker"]
 _log = logger("progress")
 
 _ABSENCE = 0.005
-"""Seconds without a step after which nobody else is taken to run the NIC."""
+"""Seconds without a step after which the NIC is taken to be idle."""
 _GLANCE = 0.05
 """Seconds of the longest sleep: then time passes for the NIC, and peers are asked for signs of life."""
 _LAST_MOMENT = 1.0
-"""Seconds of the longest wait for its end."""
+"""Seconds of the longest wait for the thread's end."""
 _ROUND = 64
-"""Most steps before others get their turn."""
+"""Maximum number of steps before other calls proceed."""
 _MOST_TOLD = 64
-"""Different errors that are logged."""
+"""Maximum number of different errors that are logged."""
 
 
 class Caretaker:
-    """A thread that lets time pass on a network while nobody makes calls that do.
+    """The progress thread, which lets time pass on a network while no call does.
 
-    So what peers ask of the NIC is answered though the program computes, sleeps, or waits for something else. What
-    the driver does, such as reading long messages, still takes a call: that is the program's part of manual progress.
+    The NIC then answers its peers though the program computes, sleeps, or waits for something else. The driver's own
+    work, such as reading long messages, still takes a call: that is the program's part of manual progress.
 
-    The thread calls ``after`` in each turn, behind the network's steps, and ends with the network. Any other error is
-    logged once, and the NIC goes on answering.
+    The thread calls ``after`` in each round, behind the network's steps, and ends with the network. Any other error
+    is logged once, and the NIC continues to answer.
     """
 
     def __init__(self, network: UdpNetwork, after: Callable[[], object]) -> None:
         self._network = network
         self._after = after
         self.others: set[int] = set()
-        """For whom it stays away: threads that sleep until the network has something, and 0 for what runs it all."""
+        """Users that keep the thread away: threads that sleep on the network, and 0 for automatic progress."""
         self._thread = threading.Thread(target=self._run, name="amoeba caretaker", daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for its end, which the network's is."""
+        """Wait for the end of the thread, which ends with the network."""
         self._thread.join(_LAST_MOMENT)
 
     def _run(self) -> None:
@@ -53,7 +53,7 @@ class Caretaker:
         while not self._network.closed:
             try:
                 self._go_on()
-            except Exception as error:  # whatever it is: peers wait for the NIC
+            except Exception as error:  # any: peers wait for the NIC
                 if self._network.closed:
                     return
                 if repr(error) not in told and len(told) < _MOST_TOLD:
@@ -62,21 +62,19 @@ class Caretaker:
                 time.sleep(_GLANCE)
 
     def _go_on(self) -> None:
-        """Wait until it makes sense to run the NIC, and run it unless somebody else does."""
+        """Wait until the NIC has work, and run it unless another thread does."""
         absent = time.monotonic() - self._network.stepped_at
         if self.others or absent < _ABSENCE:
             time.sleep(_ABSENCE if self.others else _ABSENCE - absent)
             return
         outside = self._network.outside
         if self._network.patience and outside is not None:
-            poll = select.poll()  # unlike select(), it takes a descriptor of any number
-            poll.register(outside, select.POLLIN)
-            poll.poll(_GLANCE * 1000)
+            readable_within([outside], _GLANCE)
         if not self._take_turn():
             time.sleep(_ABSENCE)
 
     def _take_turn(self) -> bool:
-        """Run the NIC until it only waits; False if somebody else is in a call."""
+        """Run the NIC until it only waits; return False if another thread is in a call."""
         if not TURNS.enter_now():
             return False
         try:

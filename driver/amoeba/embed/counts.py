@@ -1,8 +1,8 @@
-"""Counts of what this process' NICs did, in a file that the launcher reads: also after the process was killed.
+"""Counts of operations of this process' NICs, in a file that survives the process for the launcher to read.
 
 ``AMOEBA_COUNT_FOLDER`` names a folder, in which each process that calls a library of Amoeba's maps a file of its own.
 ``amoeba fi-run`` and ``ucx-run`` make the folder, and sum the files up (:mod:`amoeba_tools.counts`). Without the
-variable, or without a folder that can be written to, nothing is counted.
+variable, or without a writable folder, nothing is counted.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ __all__ = ["FOLDER", "MAGIC", "RECORD", "NicCounts", "ProcessCounts", "process_c
 FOLDER = "AMOEBA_COUNT_FOLDER"
 MAGIC = b"AMOEBA#1"
 RECORD = struct.Struct(f"=8sQ32sQQ{len(Executed)}Q")
-"""A file: :data:`MAGIC`, process, kind of its last NIC, NICs opened, requests of peers answered, and the counts of
-:class:`Executed`."""
+"""Layout of a file: :data:`MAGIC`, process, kind of its last NIC, NICs opened, requests of peers answered, and the
+counts of :class:`Executed`."""
 _KIND = slice(16, 48)
 _NICS, _ANSWERED, _EXECUTED = 6, 7, 8
-"""Places in the file, in words of 8 bytes."""
+"""Positions in the file, in words of 8 bytes."""
 _RESET = 1 << 31
-"""No NIC answers so many requests between two looks: it was reset, or is gone."""
+"""No NIC answers this many requests between two reads of its count: a higher count means a reset."""
 
 
 class ProcessCounts:
@@ -63,12 +63,12 @@ class ProcessCounts:
         self._words[_ANSWERED] += requests
 
     def forked(self) -> None:
-        """Leave the file to the parent: this process is a child of it, and makes its own."""
+        """Leave the file to the parent in a child process, which makes its own."""
         _mine.clear()
 
 
 class NicCounts:
-    """The counts of one NIC: ``nic`` counts in them what it executes from now on."""
+    """The counts of one NIC, which counts its operations here from now on."""
 
     def __init__(self, counts: ProcessCounts, nic: Nic, kind: str) -> None:
         self._counts = counts
@@ -87,11 +87,11 @@ class NicCounts:
 
 
 _mine: list[ProcessCounts] = []
-"""The counts of this process, if it has any."""
+"""The counts of this process, if it counts."""
 
 
 def process_counts() -> ProcessCounts | None:
-    """Return the counts of this process, in a file that the first call makes. None: nobody asks for them."""
+    """Return the counts of this process, in a file that the first call makes. None: no launcher asks for counts."""
     folder = os.environ.get(FOLDER)
     if not _mine and folder:
         with contextlib.suppress(OSError):

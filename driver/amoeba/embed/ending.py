@@ -1,7 +1,8 @@
-"""The end of a process that C calls Python in: what is done then, and in which order.
+"""The end of a process that C calls Python in: the last steps, and their order.
 
-It is done by Python's ``atexit``, to which a C program comes by C's (``start.c``): at the end of ``main`` and by
-``exit``, not by ``_exit`` or a signal; then peers learn from the operating system that nobody is there any more.
+Python's ``atexit`` performs the steps. A C program reaches ``atexit`` by C's own (``start.c``): at the end of
+``main`` and by ``exit``, not by ``_exit`` or a signal. After those, peers learn from the operating system that the
+process is gone.
 """
 
 import atexit
@@ -16,35 +17,35 @@ from amoeba.embed.turns import TURNS
 __all__ = ["arrange_the_end", "at_end", "has_ended", "let_none_in"]
 
 _PATIENCE = 0.5
-"""Seconds that the end of a process waits for calls of other threads, which may be asleep for good."""
+"""Seconds that the end of a process waits for calls of other threads, which may sleep forever."""
 
 
 _functions: list[Callable[[], object]] = []
 _doors: list[Callable[[], object]] = []
 _ended: list[int] = []
-"""The process that has ended, if this one has."""
+"""The process, once it has ended."""
 
 
 def arrange_the_end() -> None:
-    """Have Python call what is to be done: before all that is to be called so far, such as what closes devices."""
+    """Register the last steps with Python: before all registered so far, such as the closing of devices."""
     atexit.unregister(_end)
     atexit.register(_end)
 
 
 def let_none_in(shut: Callable[[], object]) -> None:
-    """Call this at the end, before anything is closed: no thread of C's calls into Python any more."""
+    """Call this at the end, before anything is closed: no C thread calls into Python any more."""
     _doors.append(shut)
 
 
 def has_ended() -> bool:
-    """Return whether the process ends: calls that have waited for their turn find everything closed."""
+    """Return whether the process ends: calls that have waited for the lock find everything closed."""
     return os.getpid() in _ended
 
 
 def at_end(function: Callable[[], object]) -> None:
-    """Call this when the process ends, before what was given earlier; what it raises is ignored.
+    """Call this function when the process ends, before functions given earlier; its exceptions are ignored.
 
-    MPI finishes before all of it, as it may use what is closed here.
+    MPI finishes before all of them, as MPI may use objects that are closed here.
     """
     _functions.append(function)
     arrange_the_end()
@@ -79,7 +80,7 @@ def _turn() -> Iterator[None]:
 
 
 def _finish_mpi() -> None:
-    """Have MPI finish while Python still can be called: mpi4py does so only when Python is gone."""
+    """Have MPI finish while Python still runs: mpi4py would do so only when Python is gone."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.Finalize()

@@ -1,4 +1,4 @@
-"""Objects that C has only a number of: one of its own for each, never given twice, and no other is taken."""
+"""Handles: numbers by which C names Python's objects; each is unique, never reused, and checked."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ __all__ = ["Handles"]
 T = TypeVar("T")
 
 _FIRST = 0x0A0E_BA00_0000_0000
-"""No address that a processor has: C that follows such a pointer is stopped at once."""
+"""An address that no processor has: a C program that follows such a pointer faults at once."""
 _STEP = 16
-"""As memory is aligned: some programs keep bits of their own in the lowest bits of pointers."""
+"""Aligned as memory is: some programs keep bits of their own in the lowest bits of pointers."""
 
 
 class Handles:
-    """Numbers, which fit a pointer, for objects: by them C names what it may neither see nor keep alive.
+    """The handle table: numbers that fit a pointer, by which C names objects that it can neither see nor hold.
 
-    A handle that was removed, or never given, raises FI_EBADF, or what ``errno`` says.
+    A handle that was removed, or never given, raises FI_EBADF, or the error ``errno``.
     """
 
     def __init__(self, errno: Errno = Errno.FI_EBADF) -> None:
@@ -35,24 +35,24 @@ class Handles:
         return iter(list(self._objects.values()))
 
     def add(self, thing: object) -> int:
-        """A number for an object, which is kept until :meth:`remove`."""
+        """Return a new number for an object, which is kept until :meth:`remove`."""
         number = next(self._numbers)
         self._objects[number] = thing
         return number
 
     def get(self, number: int, kind: type[T]) -> T:
-        """The object of this kind that has the number. Raises FI_EBADF if there is none."""
+        """Return the object of this kind with the number. Raises FI_EBADF for an unknown number or another kind."""
         found = self._objects.get(number)
         if isinstance(found, kind):
             return found
         raise fabric_error(self._errno, f"expected a handle of a {kind.__name__}, got {_shown(number, found)}")
 
     def find(self, number: int) -> object | None:
-        """The object of any kind that has the number; None if there is none."""
+        """Return the object of any kind with the number, or None."""
         return self._objects.get(number)
 
     def remove(self, number: int, kind: type[T]) -> T:
-        """The same, and the number is nobody's from now on."""
+        """Remove the object of this kind with the number, and return it. Raises as :meth:`get`."""
         found = self.get(number, kind)
         del self._objects[number]
         return found

@@ -1,4 +1,4 @@
-"""What a C library that contains Amoeba consists of, as data."""
+"""A C library that contains Amoeba, as data."""
 
 import re
 from collections.abc import Iterator
@@ -17,21 +17,21 @@ _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\w*\])?\s*$")
 class CFunction:
     """A function that C calls and Python executes.
 
-    Raises FI_EINVAL for what is no name, parameters without names, and ``busy`` with other than one parameter.
+    Raises FI_EINVAL for an invalid name, parameters without names, and ``busy`` without exactly one parameter.
     """
 
     name: str
     returns: str
-    """Its type, in C: a scalar, a pointer, or ``void``."""
+    """Return type, in C: a scalar, a pointer, or ``void``."""
     parameters: str = ""
-    """In C, each with a name: ``int fd, const void *buf``. A function pointer needs a typedef."""
+    """Parameters in C, each with a name: ``int fd, const void *buf``. A function pointer needs a typedef."""
     ended: str = "0"
-    """What it returns when there is no Python any more, or none could be started: an expression in C."""
+    """Result after Python has ended, or when Python could not be started: an expression in C."""
     busy: str = ""
-    """The value for a thread of C's in a program that runs Python, if Python's lock cannot be had soon: an
-    expression in C, evaluated only then. Empty: the thread waits for the lock, for ever if the program waits for it.
+    """Result for a C thread in a program that runs Python, if Python's lock cannot be had soon: an expression in
+    C, evaluated only then. Empty: the thread waits for the lock, for ever if the program waits for the thread.
 
-    For functions with one parameter, an integer, that may go on when their caller has stopped waiting."""
+    For functions with one parameter, an integer, that may proceed when their caller has stopped waiting."""
     exported: bool = True
     """Whether programs find it in the library; otherwise the library's own C alone calls it."""
 
@@ -43,7 +43,7 @@ class CFunction:
 
     @property
     def arguments(self) -> Iterator[str]:
-        """The parameters' names."""
+        """Return the parameters' names."""
         if self.parameters in ("", "void"):
             return
         for parameter in self.parameters.split(","):
@@ -56,19 +56,19 @@ class CFunction:
 
     @property
     def prototype(self) -> str:
-        """``int name(int a)``, with another name if ``%s`` is replaced by it."""
+        """Return ``int name(int a)``, with ``%s`` in place of the name."""
         return f"{self.returns} %s({self.parameters or 'void'})"
 
 
 @dataclass(frozen=True)
 class CLibrary:
-    """A shared library: its C side, and who its Python side is.
+    """A shared library: its C side, and the module of its Python side.
 
     :func:`amoeba.embed.build.build` makes it.
     """
 
     name: str
-    """The file's: ``libamoeba-fi.so``, ``libucp.so.0``; its soname, too."""
+    """Name of the file: ``libamoeba-fi.so``, ``libucp.so.0``; its soname, too."""
     entry: str
     """A module of Python with ``start(binding: Binding)``, which is called before the first call and defines all
     functions."""
@@ -78,13 +78,13 @@ class CLibrary:
     helpers: str = ""
     """Declarations of C functions in ``source`` that Python calls, as ``binding.lib.name(...)``."""
     includes: str = ""
-    """What comes before ``types``, for the compiler alone."""
+    """C before ``types``, for the compiler alone."""
     included: str = ""
-    """The same for cffi alone: what it is to know of ``includes``, with ``...`` for what it need not."""
+    """C before ``types``, for cffi alone: the needed parts of ``includes``, with ``...`` for the rest."""
     source: str = ""
     """C behind the functions, which it may call by their names: tables of function pointers and the like."""
     libraries: tuple[str, ...] = ()
-    """What it is linked with besides Python: ``fabric``."""
+    """Libraries that it is linked with besides Python: ``fabric``."""
     links: tuple[str, ...] = ()
     """Other names of the file, beside it: ``libucp.so``, by which linkers and programs look for it."""
     needed: tuple[str, ...] = ()
@@ -92,5 +92,5 @@ class CLibrary:
 
     @property
     def module(self) -> str:
-        """The Python module that is inside."""
+        """Return the name of the Python module inside the library."""
         return "_" + re.sub(r"\W", "_", self.name.split(".so")[0])

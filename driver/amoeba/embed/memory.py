@@ -1,4 +1,4 @@
-"""Memory of C's, seen from Python: addresses, views, strings, arrays of results."""
+"""C's memory, seen from Python: addresses, views, strings, arrays of results."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _MOST = (1 << 63) - 1
 
 
 class Memory:
-    """What cffi's ``ffi`` of a library makes of addresses."""
+    """Access to C's memory by address, through a library's cffi ``ffi``."""
 
     def __init__(self, ffi: Any) -> None:
         self._ffi = ffi
@@ -22,17 +22,17 @@ class Memory:
         self._number = ffi.typeof("uintptr_t")
 
     def address(self, pointer: Any) -> int:
-        """A pointer as a number."""
+        """Convert a pointer to a number."""
         return int(self._cast(self._number, pointer))
 
     def pointer(self, address: int, kind: str = "void *") -> Any:
-        """A number as a pointer."""
+        """Convert a number to a pointer."""
         return self._cast(kind, address)
 
     def view(self, pointer: Any, length: int) -> Any:
-        """The bytes at a pointer or an address, in place and writable; good as long as C keeps them.
+        """Return the bytes at a pointer or an address, in place and writable; valid as long as C keeps the memory.
 
-        Raises FI_EINVAL for NULL with a length that is not 0, and lengths that no memory has.
+        Raises FI_EINVAL for NULL with a length that is not 0, and for impossible lengths.
         """
         if not length:
             return bytearray()
@@ -44,7 +44,7 @@ class Memory:
         return self._buffer(start, length)
 
     def string(self, pointer: Any, most: int = 4096) -> str | None:
-        """A string of C's; None for NULL. Bytes that are no UTF-8 are kept as Python does in file names."""
+        """Return a C string; None for NULL. Bytes that are no UTF-8 are kept as Python does in file names."""
         if pointer == self._null:
             return None
         return bytes(self._ffi.string(pointer, most)).decode("utf-8", "surrogateescape")
@@ -58,7 +58,7 @@ class Memory:
         return len(data) + 1
 
     def require(self, pointer: Any, name: str) -> Any:
-        """The pointer. Raises FI_EINVAL for NULL, with the argument's name."""
+        """Return the pointer. Raises FI_EINVAL for NULL, with the argument's name."""
         if pointer == self._null:
             raise fabric_error(Errno.FI_EINVAL, f"{name}: expected a pointer, got NULL")
         return pointer

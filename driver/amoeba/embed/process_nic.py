@@ -1,8 +1,8 @@
-"""The NIC of the process: C's calls that open a fabric or a context name none.
+"""The NIC of the process: C's calls that open a fabric or a context name no device.
 
-It is opened by the first who asks for it, and closed when the last one has given it back, or when the process ends.
-All libraries of the process share it. It reaches the NICs of other processes by their addresses, which follow from
-where these listen: an IPv4 address of their host, and a UDP port.
+The first user opens the NIC. The NIC is closed after its last release, or when the process ends. All libraries of the
+process share it. The NIC reaches those of other processes by their addresses, which follow from an IPv4 address of
+their host and a UDP port.
 
 ======================  ==========================================================================
 ``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, ``rtl+pcie`` or ``pcie:0000:01:00.0``
@@ -15,7 +15,6 @@ where these listen: an IPv4 address of their host, and a UDP port.
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -30,6 +29,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.waiting import readable_within
 from amoeba.devices.devices import SIMULATED_KINDS, default_parameters
 from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
@@ -41,18 +41,18 @@ from amoeba.nic.nic import Nic
 __all__ = ["ProcessNic", "contexts_setting", "process_nic", "process_nic_settings"]
 
 _AUTOMATIC = 0
-"""No thread of the program's."""
+"""Stands for automatic progress among threads."""
 _LAST_MOMENT = 0.2
-"""Seconds for what the NIC has in hand when it is closed."""
+"""Seconds for the NIC's outstanding work when it is closed."""
 _LONGEST = 0.05
-"""Seconds of one rest: signals' handlers and other threads are heard of at least that often."""
+"""Seconds of one rest: signal handlers and other threads run at least that often."""
 _LOOK = 0.05
-"""Seconds until the NIC is asked again how many requests of peers it has answered."""
+"""Seconds between reads of the number of answered requests."""
 _MAX_CONTEXTS = 32
 
 
 def process_nic_settings(environment: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
-    """Kind, host and port, as the environment says. Raises FI_EINVAL for a host or a port that is none."""
+    """Return kind, host and port from the environment. Raises FI_EINVAL for an invalid host or port."""
     kind = environment.get("AMOEBA_DEVICE") or "model"
     host = environment.get("AMOEBA_HOST") or LOOPBACK
     port = environment.get("AMOEBA_PORT") or "0"
@@ -70,7 +70,7 @@ def process_nic_settings(environment: Mapping[str, str] = os.environ) -> tuple[s
 def contexts_setting(kind: str) -> NicParameters | None:
     """Return the parameters of the default build with ``AMOEBA_CONTEXTS`` contexts; None: the variable is not set.
 
-    Raises FI_EINVAL for a number that no NIC has, and for a NIC that is no simulation.
+    Raises FI_EINVAL for an impossible number, and for a NIC that is no simulation.
     """
     wanted = os.environ.get("AMOEBA_CONTEXTS")
     if not wanted:
@@ -98,7 +98,7 @@ class ProcessNic:
             self._next_look = 0.0
             self._attended = False
             self.link: tuple[str, int] = self.network.address
-            """Where others reach it: IPv4 address and UDP port."""
+            """Address at which others reach the NIC: IPv4 address and UDP port."""
         except BaseException:
             linked.close()
             raise
@@ -112,14 +112,14 @@ class ProcessNic:
         return not self._uses
 
     def use(self) -> Self:
-        """One use more."""
+        """Add one use."""
         self._uses += 1
         return self
 
     def release(self) -> None:
-        """One use less; after the last one the NIC is closed, and the next who asks for one gets another.
+        """End one use; after the last one the NIC is closed, and the next user opens another.
 
-        The NIC is closed in a turn, so that the caretaker does not run it meanwhile.
+        The NIC is closed under the lock, so that the progress thread does not run it meanwhile.
         """
         with TURNS:
             self._uses -= 1
@@ -127,7 +127,7 @@ class ProcessNic:
                 self.close()
 
     def close(self) -> None:
-        """Close the NIC whoever uses it. Idempotent."""
+        """Close the NIC, whatever its uses. Idempotent."""
         self._uses = 0
         _open[:] = [each for each in _open if each is not self]
         self._finish()
@@ -138,16 +138,16 @@ class ProcessNic:
             self._caretaker.join()
 
     def _finish(self) -> None:
-        """Let the NIC do what it has in hand: a peer's last message is not answered otherwise, though it was read."""
+        """Let the NIC finish its work: otherwise a peer's last message gets no answer, though it was read."""
         deadline = time.monotonic() + _LAST_MOMENT
         with contextlib.suppress(DeviceError, OSError):
             while self.network.devices and not self.network.patience and time.monotonic() < deadline:
                 self.network.step(at_once=True)
 
     def _look(self, *, at_once: bool = False) -> None:
-        """Count the requests of peers, now and then unless ``at_once``; during a turn.
+        """Count the requests of peers, now and then unless ``at_once``, under the lock.
 
-        With automatic progress only ``at_once``: turns do not keep its thread from the NIC.
+        With automatic progress only ``at_once``: the lock does not keep the progress thread from the NIC.
         """
         if self._counts is None or not (at_once or (not self._attended and time.monotonic() >= self._next_look)):
             return
@@ -156,9 +156,9 @@ class ProcessNic:
             self._counts.look()
 
     def move(self, port: int) -> None:
-        """Be reached at this port, as long as nobody can know where the NIC is: no context of it is in use.
+        """Move the NIC to this port, as long as no peer can know its address: no context is in use.
 
-        Nothing happens if it is reached there. Raises FI_EADDRINUSE if somebody may know where it is, DeviceError if
+        Does nothing if the NIC is there already. Raises FI_EADDRINUSE if a peer may know the address, DeviceError if
         the port cannot be had.
         """
         if port == self.link[1]:
@@ -177,7 +177,7 @@ class ProcessNic:
         self.link = self.network.address
 
     def _rest(self, longest: float) -> None:
-        """Sleep, and run the NIC afterwards: meanwhile nobody else does."""
+        """Sleep, and run the NIC afterwards; keeps the progress thread away meanwhile."""
         others = set() if self._caretaker is None else self._caretaker.others
         thread = threading.get_ident()
         others.add(thread)
@@ -187,7 +187,7 @@ class ProcessNic:
             others.discard(thread)
 
     def attend(self) -> None:
-        """From now on somebody runs the NIC all the time: automatic progress."""
+        """Leave the NIC to automatic progress from now on."""
         self._attended = True
         if self._caretaker is not None:
             self._caretaker.others.add(_AUTOMATIC)
@@ -199,39 +199,37 @@ class ProcessNic:
         self._look()
 
     def rest(self, timeout: float | None = None) -> None:
-        """Sleep until it makes sense to look again, at most ``timeout`` seconds: what :func:`wait_until` needs.
+        """Sleep until there may be work, at most ``timeout`` seconds: the ``rest`` of :func:`wait_until`.
 
-        Not at all while something is under way here; a frame, or an interrupt, ends the sleep.
+        Does not sleep while work is outstanding here; a frame, or an interrupt, ends the sleep.
         """
         longest = _LONGEST if timeout is None else min(timeout, _LONGEST)
         if self.network.devices:
             self._rest(longest)
         else:
-            poll = select.poll()  # unlike select(), it takes a descriptor of any number
-            poll.register(self.device, select.POLLIN)
-            poll.poll(longest * 1000)
+            readable_within([self.device], longest)
         self._look()
 
     def forked(self) -> None:
-        """This is a child of the process that has it: the child's is another one."""
+        """Forget the NIC in a child process, which opens its own."""
         self._uses = 0
         self._counts = None
         _open[:] = [each for each in _open if each is not self]
 
 
 _open: list[ProcessNic] = []
-"""That of the process, while somebody uses it."""
+"""The NIC of the process, while it is in use."""
 _ends: list[int] = []
-"""The process in which :func:`at_end` knows about it."""
+"""The process for which :func:`at_end` was called."""
 
 
 def process_nic(port: int | None = None) -> ProcessNic:
-    """The NIC of the process, opened if it is not open; :meth:`ProcessNic.release` gives it back.
+    """Return the NIC of the process, opened if necessary; :meth:`ProcessNic.release` ends the use.
 
-    ``port``: where it should be reached, instead of ``AMOEBA_PORT``.
+    ``port``: UDP port of the NIC, instead of ``AMOEBA_PORT``.
 
-    Raises what :func:`amoeba.open_device` raises, DeviceError if its address cannot be listened at, FI_EINVAL for an
-    environment that makes no sense, and FI_EADDRINUSE if it is open at another port than ``port``.
+    Raises what :func:`amoeba.open_device` raises, and DeviceError if the NIC cannot listen at its address. Raises
+    FI_EINVAL for an invalid environment, and FI_EADDRINUSE if the NIC is open at another port than ``port``.
     """
     if not _open:
         kind, host, configured = process_nic_settings()

@@ -1,4 +1,4 @@
-"""Lines on standard error about calls of C's that went wrong: a status alone seldom says why."""
+"""Lines on standard error about C's calls that failed: a status alone seldom says why."""
 
 import logging
 import os
@@ -14,19 +14,19 @@ __all__ = ["Teller", "say", "verbose"]
 
 _log = logger("calls")
 _MOST_REFUSALS = 10
-"""Lines about mistakes of the program's, of one library."""
+"""Maximum number of lines about the program's mistakes, of one library."""
 
 
 def verbose() -> bool:
-    """Return whether everything is told, with where it came from: ``AMOEBA_DEBUG=1``."""
+    """Return whether everything is reported, with its traceback: ``AMOEBA_DEBUG=1``."""
     return os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
 
 
 class Teller:
-    """Tells of exceptions in calls of a library: each function's and kind's once.
+    """Reports exceptions in calls of a library: each function's and kind's once.
 
-    The teller reports unexpected errors, and refusals that point to a mistake in the program, while the log's part
-    ``calls`` has warnings: at most ten refusals.
+    The teller reports unexpected errors. While the log's part ``calls`` has warnings, it also reports up to ten
+    refusals that point to a mistake in the program.
     """
 
     def __init__(self, library: str) -> None:
@@ -37,14 +37,14 @@ class Teller:
         self.expected: tuple[type[BaseException], ...] = (FabricError, OSError)
         """Exceptions that are a status and no more."""
         self.is_mistake: Callable[[str, BaseException], bool] = lambda function, error: False
-        """Whether a function's expected exception is the program's mistake: not an answer that programs ask for."""
+        """Returns whether a function's expected exception is the program's mistake, not a normal answer."""
 
     def tell(self, function: str, error: BaseException) -> None:
-        """Say what went wrong in a function, if it is to be said."""
+        """Report an exception in a function, if it is to be reported."""
         begin = f"{self._library}: {function}: "
         if self._verbose:
             say(begin + "".join(traceback.format_exception(error)).rstrip())
-        elif has_ended():  # calls that have waited for their turn find everything closed
+        elif has_ended():  # calls that have waited for the lock find everything closed
             return
         elif not isinstance(error, self.expected):
             if self._is_new(function, type(error)):
@@ -69,7 +69,7 @@ class Teller:
 
 
 def say(line: str) -> None:
-    """Write a line to standard error, whatever has become of it."""
+    """Write a line to standard error, in whatever state that is."""
     try:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Calls of several threads, one at a time, whichever library of the process they come through."""
+"""The fair lock of calls of several threads: one at a time, through any library of the process."""
 
 import functools
 import os
@@ -13,22 +13,22 @@ __all__ = ["TURNS", "out_of_turn", "wait_until"]
 T = TypeVar("T")
 
 TURNS = Guard()
-"""Held while Python does what C has called. A callback of C's may call again in its thread."""
+"""Held while Python executes a call of C's. A C callback may call again in its thread."""
 
 
 def wait_until(
     ready: Callable[[], object], rest: Callable[[float | None], object], timeout: float | None = None
 ) -> bool:
-    """Wait in a call of C's, and let other threads' calls have their turns; whether it was ready in time.
+    """Wait in a call of C's while other threads' calls proceed; returns whether ``ready`` was true in time.
 
     Parameters
     ----------
     ready : callable
-        Asked under the lock, between two rests; lets a little time pass, and does what can be done without waiting:
+        Called under the lock, between two rests. Lets a little time pass, and does the work that needs no waiting;
         most often it reads a queue.
     rest : callable
-        Sleeps, without the lock, until something may have happened, for the seconds it is given at most, and does
-        nothing else: :meth:`amoeba.embed.process_nic.ProcessNic.rest`.
+        Sleeps without the lock until there may be work, at most the given seconds, and does nothing else:
+        :meth:`amoeba.embed.process_nic.ProcessNic.rest`.
     timeout : float, optional
         Seconds; 0 only asks.
     """
@@ -42,9 +42,9 @@ def wait_until(
 
 
 def out_of_turn(function: Callable[[], T]) -> T:
-    """Call this while other threads have their turns: what sleeps, or is safe for threads by itself.
+    """Call a function while other threads' calls proceed: one that sleeps, or is safe for threads by itself.
 
-    Objects of a fabric with automatic progress are: ``out_of_turn(lambda: queue.sread(timeout=1.0))``.
+    Objects of a fabric with automatic progress are safe: ``out_of_turn(lambda: queue.sread(timeout=1.0))``.
     """
     if not TURNS.owned:
         return function()
@@ -59,7 +59,7 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(
-    before=TURNS.__enter__,  # so that no thread is in a call that the child has not
+    before=TURNS.__enter__,  # so that no other thread is in a call, which the child would not have
     after_in_parent=TURNS.__exit__,
     after_in_child=_after_fork_in_child,
 )

@@ -1,1 +1,1 @@
-"""One NIC: its registers, and who uses which entry of its tables."""
+"""One NIC: its registers and its tables."""

@@ -1,4 +1,4 @@
-"""How endpoints are named on the wire."""
+"""The names of endpoints on the wire."""
 
 import ipaddress
 import struct
@@ -16,7 +16,7 @@ _JOB_BITS = 24
 
 @dataclass(frozen=True)
 class EndpointAddress:
-    """What a peer must know to reach an endpoint. :meth:`pack` gives the bytes that applications exchange."""
+    """Address by which peers reach an endpoint. :meth:`pack` gives the bytes that applications exchange."""
 
     mac: bytes
     """Ethernet address, 6 bytes."""
@@ -29,19 +29,19 @@ class EndpointAddress:
     resource_index: int
     """The endpoint's context on its NIC, 12 bits; of a scalable endpoint the first one."""
     contexts: int = 1
-    """How many contexts it has there, side by side, at most 256."""
+    """Number of contexts there, side by side, at most 256."""
 
     SIZE = _LAYOUT.size
 
     def pack(self) -> bytes:
-        """The address as :attr:`SIZE` bytes in network order, fields as listed, ``contexts`` - 1 above the job."""
+        """Encode :attr:`SIZE` bytes in network order, fields as listed, ``contexts`` - 1 above the job."""
         return _LAYOUT.pack(
             self.mac, self.ip, (self.contexts - 1) << _JOB_BITS | self.job_id, self.pid_on_fep, self.resource_index
         )
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Inverse of :meth:`pack`. Raises FI_EINVAL for bytes that are no such address: those of zeros are none."""
+        """Invert :meth:`pack`. Raises FI_EINVAL for other bytes, such as zeros."""
         if not isinstance(data, bytes | bytearray | memoryview):
             raise type_error("address", f"{cls.SIZE} bytes, as getname() returns them", data)
         if len(data) != cls.SIZE:

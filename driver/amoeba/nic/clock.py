@@ -8,7 +8,7 @@ __all__ = ["Clock", "read_cycles"]
 
 
 def read_cycles(registers: Registers) -> int:
-    """Cycles since reset: the high half is read until it is the same before and after the low one."""
+    """Read cycles since reset: the high half is read until both reads around the low half agree."""
     high = registers.read("device", "cycles_high")
     while True:
         low = registers.read("device", "cycles_low")

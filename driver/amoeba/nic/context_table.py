@@ -1,4 +1,4 @@
-"""The contexts of a NIC: who uses which, and what they are programmed with."""
+"""The contexts of a NIC: their users, and their settings."""
 
 import contextlib
 from collections.abc import Callable, Collection
@@ -26,7 +26,7 @@ _MORE = "a simulated NIC can have up to 32: NicParameters(contexts=...), or AMOE
 
 @dataclass(frozen=True)
 class ContextSettings:
-    """What a context is programmed with when an endpoint is enabled; sizes are log2 of entries."""
+    """Settings of a context, programmed when an endpoint is enabled; sizes are log2 of entries."""
 
     transmit_base: int
     transmit_size: int
@@ -44,14 +44,14 @@ class ContextSettings:
     unexpected_base: int = 0
     """0: without messages."""
     read_counter: int = 0
-    """Event counters of what peers do; 0: none."""
+    """Event counters of peers' operations; 0: none."""
     write_counter: int = 0
     receive_context: int | None = None
-    """The context whose receives messages meet; None: its own."""
+    """The context whose receives match the messages; None: its own."""
     data_by_key: bool = False
-    """Immediate data comes only with reads by keys that allow it."""
+    """Reads carry immediate data only by keys that allow it."""
     announce: bool = False
-    """A message that meets no receive writes an event ARRIVED."""
+    """A message without a matching receive writes an event ARRIVED."""
 
 
 class ContextTable:
@@ -63,18 +63,18 @@ class ContextTable:
         self._event_counters = event_counters
         self._total = registers.parameters.contexts
         self.free = list(range(self._total))
-        """Those that nobody uses, the one unused longest first."""
+        """Free contexts, the one unused longest first."""
         self.retired: list[Callable[[], bool]] = []
-        """Say whether the operations of a closed context have ended, and have given it back then."""
+        """Functions that return whether a closed context's operations have ended and the context is free again."""
         self._answers: memoryview | None = None
         self._enabled: set[int] = set()
         self.lost = False
-        """The NIC was reset, or is gone: it knows nothing of what it was asked for, and is not asked any more."""
+        """The NIC was reset, or is gone: its state is lost, and the driver no longer accesses it."""
 
     def take(self) -> int:
-        """A context nobody uses, the one unused longest that leaves most free ones side by side.
+        """Take a free context; prefer those that leave the most free ones side by side, then the one unused longest.
 
-        Raises FI_ENOSPC when there is none.
+        Raises FI_ENOSPC when all contexts are in use.
         """
         self.reclaim()
         free = self.free
@@ -90,9 +90,9 @@ class ContextTable:
         return context
 
     def take_last(self) -> int:
-        """The free context with the highest number: for what peers do not address, so that endpoints have low ones.
+        """Take the free context with the highest number, for uses without an address: endpoints get low numbers.
 
-        Raises FI_ENOSPC when there is none.
+        Raises FI_ENOSPC when all contexts are in use.
         """
         self.reclaim()
         if not self.free:
@@ -102,7 +102,7 @@ class ContextTable:
         return context
 
     def take_block(self, count: int) -> int:
-        """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
+        """Take ``count`` free contexts side by side; return the first. Raises FI_ENOSPC without such a block."""
         self.reclaim()
         free = set(self.free)
         for first in range(self._total - count + 1):
@@ -119,14 +119,14 @@ class ContextTable:
         return fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use; {_MORE}")
 
     def give_back(self, context: int) -> None:
-        """Nobody uses this one any more: what was for it is not for who gets its number next."""
+        """Free a context, so that nothing meant for its last user reaches the next."""
         with contextlib.suppress(DeviceClosedError):
             self._dma.leave(context)
             self._event_counters.dismiss(context)
         self.free.append(context)
 
     def reclaim(self) -> None:
-        """Take back what belonged to closed contexts whose operations have ended since."""
+        """Free closed contexts whose operations have ended."""
         self.retired = [is_over for is_over in self.retired if not is_over()]
 
     def enable(self, context: int, settings: ContextSettings) -> None:
@@ -143,7 +143,7 @@ class ContextTable:
             settings.transmit_base, settings.transmit_size, settings.completion_base, settings.completion_size
         )
         watching.enabled(self._registers.device, self._registers.parameters, context, rings)
-        # A driver that ended without closing may have left it enabled, and only what is disabled begins at index 0.
+        # A driver that ended without closing may have left it enabled, and only disabled contexts begin at index 0.
         self._registers.write("contexts", "control", 0, context)
         self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self._registers.write("contexts", "transmit_size", settings.transmit_size, context)
@@ -174,8 +174,10 @@ class ContextTable:
         self._enabled.add(context)
 
     def find_lost(self) -> bool:
-        """Whether the NIC has forgotten contexts that were enabled, or cannot be asked any more: it was reset, or is
-        gone. Once it is so, it stays so."""
+        """Return whether the NIC was reset or is gone: it forgot enabled contexts, or no longer answers.
+
+        Once true, the result stays true.
+        """
         if not self.lost:
             try:
                 controls = [self._registers.read("contexts", "control", context) for context in self._enabled]
@@ -190,7 +192,7 @@ class ContextTable:
     def _provide_answer_memory(self) -> None:
         """Give the NIC the memory in which it keeps long answers, once.
 
-        It belongs to the NIC until that is closed, and pages that no answer was written to cost nothing.
+        The NIC owns the memory until the NIC is closed. Pages without answers cost nothing.
         """
         if self._answers is None:
             parameters = self._registers.parameters
@@ -209,7 +211,7 @@ class ContextTable:
 
 
 def _run(context: int, free: Collection[int]) -> range:
-    """The free contexts side by side of which this is one."""
+    """Return the free contexts side by side that include this one."""
     first = last = context
     while first - 1 in free:
         first -= 1

@@ -1,4 +1,4 @@
-"""Which memory a NIC may access on whose behalf."""
+"""The host memory that a NIC may access, and on whose behalf."""
 
 import weakref
 from collections.abc import Sequence
@@ -14,22 +14,24 @@ Grant = tuple[int, int, bool]
 
 
 class Holder(Protocol):
-    """Operations under way, whose memory may be accessible by somebody else's grant."""
+    """Outstanding operations, whose memory may be accessible by another holder's grant."""
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
-        """Let each operation whose memory ``keeper`` keeps accessible have such a grant of its own until it ends, and
-        keep ``export`` alive as long; returns how many there are."""
+        """Give each operation on memory that ``keeper`` keeps accessible a grant of its own until the operation ends.
+
+        ``export`` stays alive as long. Returns the number of such operations.
+        """
 
 
 class OfDomain(NamedTuple):
-    """A region of a protection domain: all contexts of that, and peers by a key, may access it."""
+    """A region of a protection domain: all contexts of the domain, and peers by a key, may access it."""
 
     number: int
 
 
 Whose = int | OfDomain | None
-"""Who may access memory: a context by its number; NO_CONTEXT: peers by a key, and the NIC for itself; a domain; None:
-all of these."""
+"""User of memory: a context by its number; NO_CONTEXT: peers by a key, and the NIC for itself; a domain; None: all of
+these."""
 
 _Place = tuple[int, int, int | None]
 """Address, length, context."""
@@ -38,9 +40,9 @@ _Place = tuple[int, int, int | None]
 class DmaMap:
     """Counts the users of every range, so that one user's end does not take away another's access.
 
-    A device knows a grant by address, length and context only; a registered region and an operation on the very same
-    buffer would otherwise share one without knowing. A range that any user needs writable stays so until the
-    last one is gone. Where the device does not tell contexts apart, all share its grants.
+    A device knows a grant by address, length and context only. A registered region and an operation on the same
+    buffer would otherwise share one grant by accident. A range that any user needs writable stays writable until the
+    last user is gone. Where the device does not distinguish contexts, all contexts share its grants.
     """
 
     def __init__(self, device: Device) -> None:
@@ -51,9 +53,9 @@ class DmaMap:
         self._domains: dict[int, int] = {}
         """The protection domain of each context that is in one."""
         self._regions: dict[int, dict[tuple[int, int], tuple[int, bool]]] = {}
-        """By domain what :class:`OfDomain` says: (number of users, writable) by (address, length)."""
+        """By domain the grants of :class:`OfDomain`: (number of users, writable) by (address, length)."""
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
-        """All that may have operations under way."""
+        """All holders that may have outstanding operations."""
 
     def grant(self, address: int, length: int, *, writable: bool, whose: Whose) -> None:
         """Begin a use of a range."""
@@ -74,7 +76,7 @@ class DmaMap:
             self._revoke(address, length, whose)
 
     def grant_all(self, grants: Sequence[Grant], whose: Whose) -> None:
-        """Begin a use of each of these; if that fails, of none."""
+        """Begin a use of each of these; if one fails, begin none."""
         granted = 0
         try:
             for address, length, writable in grants:
@@ -90,9 +92,9 @@ class DmaMap:
             self.revoke(address, length, whose)
 
     def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool, whose: Whose) -> bool:
-        """:meth:`revoke` of a grant of ``keeper``'s; operations under way that rely on it get it for themselves.
+        """Revoke a grant of ``keeper``; outstanding operations that rely on the grant get their own.
 
-        ``export``: what holds the memory, which they keep until they end. Returns whether there are any.
+        ``export``: the object that holds the memory; operations keep it until they end. Returns whether any do.
         """
         using = [holder.hold(keeper, export, address, length, writable) for holder in list(self.holders)]
         self.revoke(address, length, whose)
@@ -101,7 +103,7 @@ class DmaMap:
     # Contexts of domains
 
     def join(self, context: int, domain: int) -> None:
-        """From now on a context belongs to this domain, and no other: it may access the regions of that."""
+        """Add a context to this domain, its only one from now on: the context may access the domain's regions."""
         if not self._isolates or self._domains.get(context) == domain:
             return
         self.leave(context)
@@ -118,7 +120,7 @@ class DmaMap:
         self._domains[context] = domain
 
     def leave(self, context: int) -> None:
-        """A context belongs to no domain any more."""
+        """Remove a context from its domain."""
         domain = self._domains.pop(context, None)
         if domain is not None:
             for (address, length), (users, _) in self._regions.get(domain, {}).items():
@@ -150,7 +152,7 @@ class DmaMap:
         for context in self._members(domain):
             self._revoke(address, length, context)
 
-    # One context, or all where none are told apart
+    # One context, or all where the device does not distinguish them
 
     def _grant(self, address: int, length: int, writable: bool, context: int | None) -> None:
         place = (address, length, context)
@@ -158,7 +160,7 @@ class DmaMap:
         if not users or (writable and not was_writable):
             self._device.grant(address, length, writable=writable, context=context)
         if users and writable and not was_writable:
-            # The older of two, and only now: operations under way have the range all the time.
+            # The older of two, and only now: outstanding operations have the range all the time.
             self._device.revoke(address, length, context=context)
         self._users[place] = (users + 1, writable or was_writable)
 

@@ -15,7 +15,7 @@ _COUNTER = record_struct(EVENT_COUNTER)
 
 
 class EventCounters:
-    """Those of one NIC; number 0 counts nothing."""
+    """The event counters of one NIC; number 0 counts nothing."""
 
     def __init__(self, registers: Registers, dma: DmaMap) -> None:
         self._registers = registers
@@ -23,15 +23,15 @@ class EventCounters:
         parameters = registers.parameters
         self._quota = Quota("event counters", "protection domain", parameters.event_counters - 1, parameters.contexts)
         self.free = list(range(1, parameters.event_counters))
-        """Those that nobody uses, the one unused longest first."""
+        """Free counters, the one unused longest first."""
         self._memory: memoryview | None = None
         self._admitted: dict[int, int] = {}
         """By counter in use: the contexts whose descriptors advance it, as a bit mask."""
 
     def take(self, domain: int) -> int:
-        """An event counter for a protection domain, set to zero; 0 if all are in use, or kept for other domains.
+        """Take an event counter for a protection domain, set to zero; 0 if all are in use, or kept for other domains.
 
-        Registers may name it from now on, but no context's descriptors: see :meth:`admit`.
+        Registers may name the counter from now on, but no context's descriptors: see :meth:`admit`.
         """
         if not self._quota.room(domain):
             return 0
@@ -46,13 +46,13 @@ class EventCounters:
         return number
 
     def give_back(self, number: int) -> None:
-        """Give a counter back, which nothing advances any more."""
+        """Free a counter that nothing advances any more."""
         self._admitted.pop(number, None)
         self._quota.release(number)
         self.free.append(number)
 
     def refusal(self, domain: int) -> str:
-        """Why a domain got none."""
+        """Describe why a domain got no counter."""
         return self._quota.refusal(domain)
 
     def admit(self, number: int, context: int) -> None:
@@ -60,7 +60,7 @@ class EventCounters:
         self._let_in(number, self._admitted[number] | 1 << context)
 
     def dismiss(self, context: int) -> None:
-        """Not that context's any more, of all counters."""
+        """Withdraw all counters from a context's descriptors."""
         for number, contexts in self._admitted.items():
             if contexts >> context & 1:
                 self._let_in(number, contexts & ~(1 << context))
@@ -75,7 +75,7 @@ class EventCounters:
         return _COUNTER.unpack_from(self._values(), number * EVENT_COUNTER.size)
 
     def _values(self) -> memoryview:
-        """Where the NIC writes its event counters: made at the first use, it is the NIC's until that is closed."""
+        """Return the memory of the event counters: made at the first use, the NIC's until the NIC is closed."""
         if self._memory is None:
             self._memory = allocate(self._registers.parameters.event_counters * EVENT_COUNTER.size)
             address = address_of(self._memory)

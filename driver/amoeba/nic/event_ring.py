@@ -1,4 +1,4 @@
-"""The event ring of an endpoint: what peers did to its memory, and what became of messages and receives."""
+"""The event ring of an endpoint: peers' operations on its memory, and the results of messages and receives."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,11 +24,11 @@ _NEVER_PROMISED = 4
 """Entries of every ring that the NIC keeps for itself."""
 _FEWEST_ENTRIES = 8
 MOST_EVENTS = (1 << 15) - _NEVER_PROMISED
-"""Most events that can wait for the application."""
+"""Maximum number of events that can wait for the application."""
 
 
 class Event(NamedTuple):
-    """What of an event the driver uses; fields and order are those of :data:`amoeba_model.descriptors.EVENT`."""
+    """The fields of an event that the driver uses, in the order of :data:`amoeba_model.descriptors.EVENT`."""
 
     context: int
     data: int
@@ -49,7 +49,7 @@ _make: Callable[[type[Event], tuple[int, ...]], Event] = tuple.__new__  # severa
 
 
 class EventRing:
-    """Room for ``events`` events at least; peers with more to say are held back by the NIC."""
+    """A ring of at least ``events`` events; while it is full, the NIC holds peers back."""
 
     def __init__(self, nic: Nic, context: int, events: int) -> None:
         self.nic = nic
@@ -66,14 +66,14 @@ class EventRing:
         """``_head`` as the NIC knows it."""
         self._silence = Silence(nic.device)
         self.last_word: Callable[[], Event | None] = lambda: None
-        """The next event that a NIC which was reset owes, made up: it has forgotten what it was to tell of."""
+        """Makes up the next event that a NIC owed before it was reset."""
 
     @property
     def size_log2(self) -> int:
         return self._mask.bit_length()
 
     def take(self) -> Event | None:
-        """The oldest event, None if there is none. Its place is the NIC's again after :meth:`acknowledge`."""
+        """Take the oldest event, or return None. The NIC may reuse the entry after :meth:`acknowledge`."""
         head = self._head
         # the phase is 1 on the even laps, counted from 0
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is (head & self.entries == 0):
@@ -82,14 +82,14 @@ class EventRing:
         return _make(Event, _EVENT.unpack_from(self._ring, (head & self._mask) * _SIZE))
 
     def acknowledge(self) -> None:
-        """Give the places of the events taken back to the NIC."""
+        """Return the entries of the events taken to the NIC."""
         if self._told != (head := self._head):
             self.nic.ring(self._head_register, head & _INDEX_MASK)
-            self._told = head  # only now: whoever was interrupted before tells again
+            self._told = head  # only now: after an interruption the call reports the head again
 
     @property
     def has_event(self) -> bool:
-        """Whether :meth:`take` has one."""
+        """Return whether :meth:`take` has an event."""
         head = self._head
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0):
             return True
@@ -98,7 +98,7 @@ class EventRing:
 
     @property
     def waiting(self) -> int:
-        """Events that have come and were not taken."""
+        """Return the number of events that have arrived and were not taken."""
         head = self._head
         while head < self._head + self.entries and self._is_there(head):
             head += 1

@@ -1,4 +1,4 @@
-"""Numbers of things that a NIC has several of, and who uses which is the driver's business."""
+"""Numbers of NIC resources whose use the driver manages."""
 
 from collections.abc import Iterable
 
@@ -9,23 +9,23 @@ __all__ = ["FreeNumbers"]
 
 
 class FreeNumbers:
-    """Numbers that nobody uses: the one unused longest is taken first.
+    """Free numbers: the one unused longest is taken first.
 
-    ``what``: of what they are numbers, in the plural, for those who find none left.
+    ``what``: the numbered resources, in the plural, for the error message.
     """
 
     def __init__(self, numbers: Iterable[int], what: str) -> None:
         self.free = list(numbers)
-        """In the order in which they are taken."""
+        """Free numbers in the order of their use."""
         self._total = len(self.free)
         self._what = what
 
     def take(self) -> int:
-        """Raises FI_ENOSPC when there is none."""
+        """Take a number. Raises FI_ENOSPC when all are in use."""
         if not self.free:
             raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} {self._what} are in use")
         return self.free.pop(0)
 
     def give_back(self, number: int) -> None:
-        """Nobody uses this one any more."""
+        """Free a number."""
         self.free.append(number)

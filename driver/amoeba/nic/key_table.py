@@ -1,4 +1,4 @@
-"""The key table of a NIC: by which keys peers reach memory. Every call takes the same time, however full it is."""
+"""The key table of a NIC: the keys by which peers reach memory. Every call takes constant time."""
 
 import secrets
 
@@ -15,11 +15,11 @@ __all__ = ["KeySlots", "KeyTable"]
 _log = logger("nic.keys")
 _KEY_BITS = 64
 _NO_KEY = 2**_KEY_BITS - 1
-"""What FI_KEY_NOTAVAIL says."""
+"""Value of FI_KEY_NOTAVAIL."""
 _KEPT = 64
-"""One slot in so many is kept for other domains: enough for each to go on."""
+"""One slot in this many is kept for other domains: enough for each to proceed."""
 _FOLD_BITS = 16
-"""A key's slot depends on the exclusive-or of its parts of so many bits."""
+"""A key's slot depends on the exclusive-or of its parts of this many bits."""
 
 
 class KeySlots:
@@ -31,17 +31,17 @@ class KeySlots:
         """Slot by key."""
         self._free = list(range(size))
         self._position = list(range(size))
-        """Where in ``_free`` a slot stands; -1 if it is taken."""
+        """Position of each slot in ``_free``; -1 if the slot is taken."""
 
     def __len__(self) -> int:
         """Keys in the table."""
         return len(self._slots)
 
     def take(self, key: int) -> int:
-        """A slot for a key that the application chose.
+        """Take a slot for a key that the application chose.
 
-        Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in the table, FI_ENOSPC if all slots in which it may
-        lie are taken.
+        Raises FI_EINVAL for an invalid key, FI_ENOKEY if the key is in the table, FI_ENOSPC if all slots in which
+        it may lie are taken.
         """
         if not 0 <= key < _NO_KEY:
             raise fabric_error(Errno.FI_EINVAL, f"a key has 64 bits and is not FI_KEY_NOTAVAIL, got {key:#x}")
@@ -58,7 +58,7 @@ class KeySlots:
         return slot
 
     def choose(self) -> tuple[int, int]:
-        """(key, slot): a key nobody can guess, for any of the free slots. Raises FI_ENOSPC if there is none."""
+        """Choose an unguessable key for any free slot; return both. Raises FI_ENOSPC when all slots are in use."""
         if not self._free:
             raise fabric_error(Errno.FI_ENOSPC, f"all {self.size} slots of the key table are in use")
         slot = secrets.choice(self._free)
@@ -72,11 +72,11 @@ class KeySlots:
                 return key, slot
 
     def slot_of(self, key: int) -> int:
-        """The slot of a key in the table."""
+        """Return the slot of a key in the table."""
         return self._slots[key]
 
     def give_back(self, key: int) -> int:
-        """Take a key out of the table; the slot it was in."""
+        """Take a key out of the table; returns its slot."""
         slot = self._slots.pop(key)
         self._position[slot] = len(self._free)
         self._free.append(slot)
@@ -109,8 +109,8 @@ class KeyTable:
     def store(self, key: int | None, base: int, length: int, domain: int, flags: KeyFlags) -> int:
         """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
 
-        When this returns, the NIC accepts requests for it. Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in
-        use on this NIC, FI_ENOSPC if all slots where it may lie are taken, or those that are free are kept for other
+        When this returns, the NIC accepts requests for the key. Raises FI_EINVAL for an invalid key, and FI_ENOKEY
+        for a key in use on this NIC. Raises FI_ENOSPC if all slots where the key may lie are taken, or kept for other
         domains.
         """
         self._quota.require(domain)
@@ -121,14 +121,14 @@ class KeyTable:
         self._quota.assign(key, domain)
         self._write(slot, key, base, length, domain, flags | KeyFlags.VALID)
         self._registers.flush()
-        # not the key: who knows it may use it
+        # not the key: anyone who knows the key may use it
         _log.debug("key in slot %d: %d bytes at %#x, domain %d, %s", slot, length, base, domain, flags)
         return key
 
     def count(
         self, key: int, base: int, length: int, domain: int, flags: KeyFlags, read_counter: int, write_counter: int
     ) -> None:
-        """Store a key in use once more, with event counters of what peers do by it; 0: none."""
+        """Store a key in use again, with event counters of peers' operations by the key; 0: none."""
         slot = self._slots.slot_of(key)
         self._write(slot, key, base, length, domain, flags | KeyFlags.VALID, read_counter, write_counter)
         self._registers.flush()

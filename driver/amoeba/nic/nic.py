@@ -1,4 +1,4 @@
-"""The NIC below any API: its registers, its tables, and who uses which entry of them."""
+"""The NIC below any API: its registers, its tables, and the users of their entries."""
 
 import logging
 import weakref
@@ -29,21 +29,21 @@ _DOMAINS = 256
 
 _log = logger("nic")
 _TELLING = ("RETRANS", "TIMEOUT", "FAILED", "DROPPED", "DUPLICATE", "REFUSED", "NACK")
-"""How the names of counters begin that count what ought not to happen."""
+"""Prefixes of the names of counters of unwanted events."""
 
 
 @dataclass(frozen=True)
 class Retransmission:
-    """How long a NIC waits for an answer before it sends again, and how often before it gives the peer up.
+    """How long a NIC waits for an answer before it retransmits, and how often before it gives the peer up.
 
-    Raises FI_EINVAL for a timeout that has no 32 bits or is 0, and a limit that has no 8 bits.
+    Raises FI_EINVAL for a timeout that is 0 or exceeds 32 bits, and for a limit that exceeds 8 bits.
     """
 
     timeout: int = RETRANSMIT_TIMEOUT
     """Cycles of the NIC's clock without an answer; doubles from one timeout to the next, five times. Choose
-    several times a round trip: less sends again what was not lost. After a loss a quarter of it is enough, once."""
+    several round-trip times: less retransmits packets that were not lost. After a loss a quarter is enough, once."""
     limit: int = RETRANSMIT_LIMIT
-    """Timeouts in a row after which one more makes the operations to the peer fail."""
+    """Consecutive timeouts after which one more makes the operations to the peer fail."""
 
     def __post_init__(self) -> None:
         if not (0 < self.timeout < 1 << 32 and 0 <= self.limit < 1 << 8):
@@ -54,14 +54,14 @@ class Retransmission:
             )
 
     def patience(self, clock_hz: int) -> float:
-        """Seconds without any sign of life after which a peer is given up."""
+        """Return the seconds without any sign of life after which a peer is given up."""
         doublings = min(self.limit, RETRANSMIT_DOUBLINGS)
         at_most = self.limit - doublings
         return ((2 << doublings) - 1 + (at_most << doublings)) * self.timeout / clock_hz
 
 
 class Nic:
-    """One opened device: its registers, what it may reach of host memory, and its tables.
+    """One opened device: its registers, the host memory that it may access, and its tables.
 
     Raises FI_ENODEV if the device is no Amoeba, FI_ENOSYS if its ABI is not this driver's.
     """
@@ -69,29 +69,29 @@ class Nic:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.on_doorbell: Callable[[], None] | None = None
-        """Told of every doorbell, if it is set before anything is opened that rings one."""
+        """Called after every doorbell, if set before anything is opened that rings one."""
         self.executed: MutableSequence[int] | None = None
         """Counts of operations of contexts that are opened from now on, by
         :class:`amoeba.transport.executed.Executed`; None: nobody counts."""
         self.advance: Callable[[], None] = device.advance
-        """Lets a little time pass for a call that waits for something."""
+        """Lets a little time pass for a call that waits."""
         self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
-        """Told once that it is :attr:`lost`."""
+        """Called once when the NIC is :attr:`lost`."""
         self.registers = Registers(device)
         self.parameters = self.registers.parameters
         self.dma = DmaMap(device)
         self.domains = FreeNumbers(range(_DOMAINS), "protection domains")
-        """Protection domains that nobody uses."""
+        """Free protection domains."""
         self.event_counters = EventCounters(self.registers, self.dma)
         self.contexts = ContextTable(self.registers, self.dma, self.event_counters)
         self.peers = PeerTable(self.registers)
         self.keys = KeyTable(self.registers)
         self.target_pdcs = TargetPdcs(self.registers)
-        """Who reaches this NIC; to be read and closed at any time, with automatic progress within
+        """The peers that reach this NIC; can be read and closed at any time, with automatic progress within
         ``Fabric.frozen``."""
         high, low = (self.registers.read("device", name) for name in ("mac_high", "mac_low"))
         self.mac = (high << 32 | low).to_bytes(6, "big")
-        """Read once, as is :attr:`ip`: several threads may ask for them at a time, of the NIC only one."""
+        """Read once, as is :attr:`ip`: several threads may ask for the address, but only one may ask the NIC."""
         self.ip = self.registers.read("device", "ip")
         self._masks = {form: tuple(self.registers.read("atomics", form.value, op) for op in Op) for form in Form}
         _log.info("opened %s, address %s", device.name, self.mac.hex(":"))
@@ -105,12 +105,12 @@ class Nic:
 
     @staticmethod
     def doorbell(context: int, register: str) -> int:
-        """What :attr:`ring` rings: a register of a context's doorbell page."""
+        """Return the argument of :attr:`ring`: a register of a context's doorbell page."""
         return doorbell(context, register)
 
     @property
     def ring(self) -> Callable[[int, int], None]:
-        """What rings a doorbell: the register that :meth:`doorbell` names, and the value."""
+        """Function that rings a doorbell: takes the register that :meth:`doorbell` names, and the value."""
         return self.device.write if self.on_doorbell is None else self._ring_and_tell
 
     def _ring_and_tell(self, register: int, value: int) -> None:
@@ -119,20 +119,20 @@ class Nic:
         self.on_doorbell()
 
     def stir(self) -> None:
-        """Let whoever hears of doorbells see what is new, or what waits for one."""
+        """Kick the observer of doorbells, so that it sees new work, or work that waits for a doorbell."""
         if self.on_doorbell is not None:
             self.on_doorbell()
 
-    # What it can do, and does
+    # Capabilities and activity
 
     def atomic_mask(self, form: Form, op: int) -> int:
-        """Datatypes of ``op`` in ``form`` as a bit mask, 0 for an unknown operation: the capability registers."""
+        """Return the datatypes of ``op`` in ``form`` as a bit mask of the capability registers; 0 if unknown."""
         masks = self._masks[form]
         return masks[op] if 0 <= op < len(masks) else 0
 
     @property
     def retransmission(self) -> Retransmission:
-        """When the NIC sends again, and when it gives up. Setting it concerns all peers, from their next wait on."""
+        """Timeouts of the NIC's retransmission. Setting them concerns all peers, from their next wait on."""
         timeout, limit = (self.registers.read("device", f"retransmit_{name}") for name in ("timeout", "limit"))
         return Retransmission(timeout, limit)
 
@@ -145,11 +145,11 @@ class Nic:
         return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)
 
     def counters(self) -> dict[Counter, int]:
-        """What the NIC has counted since reset."""
+        """Return the NIC's counters since reset."""
         return {counter: self.counter(counter) for counter in Counter}
 
     def counter(self, counter: Counter) -> int:
-        """Return what the NIC has counted of one kind since reset."""
+        """Return one of the NIC's counters since reset."""
         return self.registers.read("counters", "value", counter)
 
     def set_address(self, mac: bytes, ip: int) -> None:
@@ -167,13 +167,13 @@ class Nic:
 
     @property
     def lost(self) -> bool:
-        """It was reset, or is gone: it completes nothing any more of what it was asked for."""
+        """Whether the NIC was reset, or is gone: outstanding operations never complete."""
         return self.contexts.lost
 
     def find_lost(self) -> bool:
-        """Ask whether it still knows of what was asked of it: see :attr:`lost`."""
+        """Ask the NIC whether it still has its state: see :attr:`lost`."""
         if not self.lost and self.contexts.find_lost():
-            _log.error("%s was reset, or is gone: what was under way ends with an error", self.device.name)
+            _log.error("%s was reset, or is gone: outstanding operations end with an error", self.device.name)
             for mourner in list(self.mourners):
                 mourner.nic_lost()
         return self.lost
@@ -185,7 +185,7 @@ class Nic:
         self.device.close()
 
     def _tell_counters(self) -> None:
-        """What went wrong on the way: repeats, drops, refusals, peers that were given up. And all that there was."""
+        """Log the NIC's counters: first those of repeats, drops, refusals and peers that were given up, then all."""
         try:
             counted = {counter.name: value for counter, value in self.counters().items() if value}
         except DeviceError:  # closed before, or gone

@@ -30,27 +30,27 @@ class PeerTable:
         self._quota = Quota("peer table entries", "context", parameters.peers, parameters.contexts)
         self._opened = 0
         self._first_psns: dict[int, int] = {}
-        """Of the entries that have been opened, each one's last."""
+        """The last first PSN of every entry that has been opened."""
 
     @cached_property
     def _key(self) -> bytes:
-        """The key of the first psns, drawn when it is needed: before, the NIC may not be on its network yet."""
+        """The key of the first PSNs, drawn at first use: earlier, the NIC may not be on its network yet."""
         epoch = self._registers.device.new_epoch()
         return secrets.token_bytes(_KEY_SIZE) if epoch is None else epoch.to_bytes(_KEY_SIZE, "little")
 
     @property
     def free(self) -> list[int]:
-        """Entries that nobody uses, the one unused longest first."""
+        """Free entries, the one unused longest first."""
         return self._numbers.free
 
     def room(self, context: int) -> int:
-        """Entries that a context can open: some are kept for the others."""
+        """Return the number of entries that a context can open: some are kept for the others."""
         return self._quota.room(context)
 
     def open(self, context: int, address: EndpointAddress, initiator: int) -> int:
         """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
 
-        ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full, or
+        ``initiator``: the context by which the peer knows the sender. Raises FI_ENOSPC when the table is full, or
         the rest is kept for other contexts.
         """
         self._quota.require(context)
@@ -77,21 +77,25 @@ class PeerTable:
         self._registers.write("peers", "store", peer)
 
     def fail(self, peer: int) -> None:
-        """Give an entry's packet delivery context up now: what is under way to it, and what is posted to it until it
-        is stored anew, ends with LOCAL_PDC_FAILED. Behind its end the NIC touches nothing that it was to touch.
+        """Give up an entry's packet delivery context now.
+
+        Outstanding operations end with LOCAL_PDC_FAILED, and so do those posted until the entry is stored again. Once
+        an operation has ended, the NIC no longer touches its memory.
         """
         _log.info("peer %d: given up by the driver", peer)
         self._registers.write("peers", "fail", peer)
 
     def _first_psn(self, peer: int) -> int:
-        """Where the packet delivery context that is being opened begins.
+        """Return the first PSN of the packet delivery context that is being opened.
 
-        Another number for every opening, so that no late answer of the entry's last user fits, and that nobody can
-        tell from others: a hash of their count under a key of this NIC's (as RFC 6528 does for TCP). It lies between
-        2**31 and 2**32 - 2**17 behind the entry's last one, since a target takes what begins up to 2**16 packets
-        before those that it has had for older ones. Each PeerTable has a key of its own, also on a NIC that is opened
-        anew: its peers may still know its former psns. The key is random, unless all NICs are simulated in this
-        process: a simulation repeats itself.
+        Every connection epoch has another first PSN, so that no late answer of an earlier one fits. Outsiders cannot
+        guess the PSN: it is a hash of the epoch's number under a key of this NIC's, as RFC 6528 does for TCP. The
+        distance from the entry's last first PSN is between 2**31 and 2**32 - 2**17: a target takes PSNs up to 2**16
+        packets before known ones for older ones.
+
+        Each PeerTable has its own key, also on a NIC that is opened again: its
+        peers may still know its former PSNs. The key is random, unless all NICs are simulated in this process: a
+        simulation repeats itself.
         """
         digest = blake2b(self._opened.to_bytes(8, "little"), key=self._key, digest_size=8).digest()
         number = int.from_bytes(digest, "little")
@@ -101,7 +105,7 @@ class PeerTable:
         return psn
 
     def close(self, peer: int) -> None:
-        """Invalidate an entry and give it back. Nothing may be outstanding on it."""
+        """Invalidate an entry and free it. Nothing may be outstanding on it."""
         self._registers.write("peers", "flags", 0)
         self._registers.write("peers", "store", peer)
         self._numbers.give_back(peer)

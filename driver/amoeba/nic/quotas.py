@@ -1,4 +1,4 @@
-"""How much of a table of the NIC each of those who share it may take, so that some is left for every other one."""
+"""Shares of a NIC's table: limits on each user, so that some entries are left for every other user."""
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -6,15 +6,15 @@ from amoeba.core.errors import fabric_error
 __all__ = ["Quota"]
 
 _FEW = 4
-"""Of a table with less than so many entries for each context nothing is kept."""
+"""In a table with fewer entries for each context nothing is reserved."""
 
 
 class Quota:
     """Shares of ``total`` entries among parties: contexts, or protection domains.
 
-    Each of ``contexts`` parties can always have :attr:`reserve` entries, at least one; those of all together are
-    one part in ``share`` of the table. What is beyond belongs to whoever comes first. ``what`` and ``party`` are
-    names for error messages, such as "peer table entries" and "context".
+    Each of ``contexts`` parties can always have :attr:`reserve` entries, at least one. All reserves together are one
+    part in ``share`` of the table. Any party may take the remaining entries. ``what`` and ``party`` are names for
+    error messages, such as "peer table entries" and "context".
     """
 
     def __init__(self, what: str, party: str, total: int, contexts: int, share: int = 8) -> None:
@@ -22,41 +22,41 @@ class Quota:
         self._party = party
         self._total = total
         self.reserve = max(total // (share * contexts), int(total // contexts >= _FEW))
-        """Entries that are kept for every party."""
+        """Entries that are reserved for every party."""
         self._reserved = contexts * self.reserve
         self._used: dict[int, int] = {}
         self._in_use = 0
         self._covered = 0
-        """Of the entries in use, those that belong to reserves."""
+        """Entries in use that count against reserves."""
         self._owners: dict[int, int] = {}
-        """By entry that was assigned: whose it is."""
+        """The party of every assigned entry."""
 
     def used(self, party: int) -> int:
-        """Entries that one has."""
+        """Return the entries that a party has."""
         return self._used.get(party, 0)
 
     def room(self, party: int) -> int:
-        """Entries that one could take now, one after the other."""
+        """Return the entries that a party could take now, one after the other."""
         free = self._total - self._in_use
         own = max(0, self.reserve - self.used(party))
         return max(free - self._kept(own), min(own, free))
 
     def _kept(self, own: int) -> int:
-        """Free entries for others, where ``own`` of the reserves' are for the one who asks."""
+        """Return the free entries for others; ``own``: reserved entries of the party that asks."""
         return max(0, self._reserved - self._covered - own)
 
     def require(self, party: int) -> None:
-        """Raise FI_ENOSPC when all are in use, or the others are kept for other parties."""
+        """Raise FI_ENOSPC when all entries are in use, or the free ones are reserved for other parties."""
         if not self.room(party):
             raise fabric_error(Errno.FI_ENOSPC, self.refusal(party))
 
     def assign(self, entry: int, party: int) -> None:
-        """:meth:`take` this entry, and know whose it is until :meth:`release`."""
+        """Take this entry, and remember its party until :meth:`release`."""
         self.take(party)
         self._owners[entry] = party
 
     def release(self, entry: int) -> None:
-        """:meth:`give_back` of an entry that was assigned."""
+        """Return an entry that was assigned."""
         self.give_back(self._owners.pop(entry))
 
     def take(self, party: int) -> None:
@@ -67,7 +67,7 @@ class Quota:
         self._covered += used <= self.reserve
 
     def refusal(self, party: int) -> str:
-        """Why one that has no room gets nothing."""
+        """Describe why a party gets no entry."""
         if self._in_use == self._total:
             return f"all {self._total} {self._what} are in use"
         return (

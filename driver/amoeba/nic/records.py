@@ -1,4 +1,4 @@
-"""Records in host memory that the driver and the NIC hand each other."""
+"""Records in host memory that the driver and the NIC exchange."""
 
 import struct
 
@@ -7,13 +7,13 @@ from amoeba_model.layout import Record
 __all__ = ["MAX_MESSAGE", "record_struct"]
 
 MAX_MESSAGE = 1 << 30
-"""Most bytes of one descriptor, and so of one operation."""
+"""Maximum bytes of one descriptor, and so of one operation."""
 
 
 def record_struct(record: Record, *names: str) -> struct.Struct:
-    """The :mod:`struct` format of a host-memory record; packing one is several times faster than NumPy's way.
+    """Return the :mod:`struct` format of a host-memory record; packing it is several times faster than with NumPy.
 
-    ``names``: the fields that are wanted, of all if none is given; the others are passed over.
+    ``names``: the wanted fields, by default all; the format skips the others.
     """
     record.dtype()  # insists on naturally aligned integers, so that "<" places every field where it belongs
     letters = {8: "B", 16: "H", 32: "I", 64: "Q"}

@@ -1,4 +1,4 @@
-"""The register blocks of a NIC, discovered by walking their list, and its registers by name."""
+"""The register blocks of a NIC, discovered by following their list, and its registers by name."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from amoeba.core.errors import fabric_error
 __all__ = ["Registers", "doorbell", "register_at"]
 
 _BLOCK_HEADER = 0x10
-"""Bytes with which every block of registers begins: type, version, length and the next one's offset."""
+"""Bytes at the start of every register block: type, version, length and the next block's offset."""
 _DOORBELLS: Mapping[str, int] = {register.name: register.offset for register in DOORBELL_REGISTERS}
 
 
@@ -31,7 +31,7 @@ def doorbell(context: int, register: str) -> int:
 
 
 def register_at(offset: int, parameters: NicParameters) -> tuple[str, int | None]:
-    """What is at a BAR offset, in words, and of a doorbell page whose context it is, else None."""
+    """Describe the register at a BAR offset, and return the context of a doorbell page, else None."""
     if DOORBELL_PAGE <= offset < BAR_SIZE:
         context, within = divmod(offset - DOORBELL_PAGE, DOORBELL_PAGE_SIZE)
         return next((name for name, at in _DOORBELLS.items() if at == within), "no register"), context
@@ -46,7 +46,7 @@ def register_at(offset: int, parameters: NicParameters) -> tuple[str, int | None
 
 
 class Registers:
-    """Registers of an opened device by block and name; ``index`` is that of one in an array.
+    """Registers of an opened device by block and name; ``index`` selects an element of an array.
 
     Raises FI_ENODEV if the device is no Amoeba, FI_ENOSYS if its ABI is not this driver's.
     """
@@ -76,7 +76,7 @@ class Registers:
                 self._place(placed.block, found)
 
     def _discover(self) -> dict[int, tuple[int, int, int]]:
-        """(BAR offset, version, following) of every block by kind. The list only ever runs upwards."""
+        """Return (BAR offset, version, following) of every block by kind. The list only ever runs upwards."""
         found: dict[int, tuple[int, int, int]] = {}
         offset = 0
         while True:
@@ -129,10 +129,10 @@ class Registers:
         self.device.write(offset + index * stride, int(value))
 
     def write_wide(self, block: str, register: str, value: int, index: int = 0) -> None:
-        """Write 64 bits, into the two registers that this one's name begins."""
+        """Write 64 bits into two registers; the name is that of the first."""
         self.write(block, f"{register}_low", value & 0xFFFF_FFFF, index)
         self.write(block, f"{register}_high", value >> 32, index)
 
     def flush(self) -> None:
-        """Wait until all register writes have arrived: they are posted, and performed before a later read."""
+        """Wait until all register writes have arrived: writes are posted, and performed before a later read."""
         self.read("device", "abi_version")

@@ -1,4 +1,4 @@
-"""Whoever waits looks whether the NIC still knows of it: one that was reset has forgotten all, and tells nobody."""
+"""Reset watchdog: finds a NIC that was reset, and so forgot all outstanding operations without an event."""
 
 import time
 from typing import Protocol
@@ -8,22 +8,22 @@ from amoeba_model.device import Device
 __all__ = ["Mourner", "Silence"]
 
 _CYCLES = 1 << 15
-"""Two of the NIC's timeouts, so that nothing is asked of one that merely sends again now and then."""
+"""Two of the NIC's timeouts, so that a NIC that merely retransmits is not queried."""
 _SECONDS = 0.25
 
 
 class Mourner(Protocol):
-    """Who has to end something when the NIC was reset."""
+    """An object that ends its operations when the NIC was reset."""
 
     def nic_lost(self) -> None:
-        """The NIC has forgotten everything. Called in the middle of somebody's wait."""
+        """End operations of a NIC that lost its state. Called in the middle of a wait."""
 
 
 class Silence:
-    """Says when nothing has come for so long that it is time to look.
+    """Decides when nothing has arrived for so long that the NIC should be queried.
 
-    Time is the NIC's where it passes in calls alone, so that a program does the same in every run; else the host's.
-    Looking costs a register access, so nobody looks while anything comes.
+    Where time passes in calls alone, the time is the NIC's, so that every run of a program is the same; else the
+    host's. A query costs a register access, so the driver makes no query while anything arrives.
     """
 
     def __init__(self, device: Device) -> None:
@@ -33,7 +33,7 @@ class Silence:
         self._due = 0.0
 
     def is_long(self, progress: int) -> bool:
-        """Whether nothing has come for long. ``progress``: what changes when something does."""
+        """Return whether nothing has arrived for long. ``progress``: a value that changes with every arrival."""
         now = self._device.cycles if self._stepped else time.monotonic()
         if progress == self._seen and now < self._due:
             return False

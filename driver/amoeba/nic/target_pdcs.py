@@ -1,4 +1,4 @@
-"""The target PDCs of a NIC: the packet delivery contexts by which others reach it."""
+"""The target PDCs of a NIC: the packet delivery contexts by which peers reach it."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ _log = logger("nic.target_pdcs")
 
 @dataclass(frozen=True)
 class TargetPdc:
-    """One target PDC as it was when it was read; of one that is FREE all but number and state is 0."""
+    """One target PDC at the time of reading; in a FREE one all but number and state is 0."""
 
     number: int
     state: TargetPdcState
@@ -26,12 +26,12 @@ class TargetPdc:
     spdcid: int
     """The entry of the initiator's peer table."""
     job_id: int
-    """Of the request that came last, as is :attr:`context`: what the request said, whether it was right or not."""
+    """Job of the last request, as is :attr:`context` its context: as the request states, right or not."""
     context: int
     expected_psn: int
-    """The packet sequence number that comes next."""
+    """The next packet sequence number."""
     silent_cycles: int
-    """Since something came of it last."""
+    """Cycles since the last packet from the initiator."""
 
     @property
     def _owner(self) -> tuple[int, int]:
@@ -39,7 +39,7 @@ class TargetPdc:
 
 
 class TargetPdcs:
-    """Those of one NIC, which opens them as requests of others come; numbers run from 0 to len() - 1."""
+    """The target PDCs of one NIC, which peers' requests open; numbers run from 0 to len() - 1."""
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers
@@ -49,7 +49,7 @@ class TargetPdcs:
         return self._size
 
     def read(self, number: int) -> TargetPdc:
-        """What is there now. Raises FI_EINVAL for a number beyond the table."""
+        """Read a target PDC. Raises FI_EINVAL for a number beyond the table."""
         self._check(number)
         registers = self._registers
         registers.write("target_pdcs", "select", number)
@@ -62,18 +62,20 @@ class TargetPdcs:
         return TargetPdc(number, state, ip, spdcid, job_id, context, expected, silent)
 
     def used(self) -> list[TargetPdc]:
-        """All that were opened since reset, in the order of their numbers; each is read by itself."""
+        """Read all target PDCs opened since reset, in the order of their numbers; each is read by itself."""
         pdcs = (self.read(number) for number in range(self._size))
         return [pdc for pdc in pdcs if pdc.state is not TargetPdcState.FREE]
 
     def close(self, pdc: TargetPdc | int) -> None:
-        """Close an open one, whatever its initiator wants: what that sends from then on fails, and nothing of it is
-        executed. It learns so when it sends next. What was executed before may be among what fails.
+        """Close an open PDC against its initiator's will: later requests fail and are not executed.
 
-        The place is given to others when nothing has come of it for as long as of one that is idle.
+        The initiator notices at its next request. Requests executed before may be among those that fail for the
+        initiator.
 
-        Raises FI_EINVAL for a number beyond the table, FI_ENOENT if the PDC is free or, given what was read, belongs
-        to another initiator by now, FI_EALREADY if it is closed.
+        The entry is evictable once nothing has come from the initiator for as long as of an idle PDC.
+
+        Raises FI_EINVAL for a number beyond the table, FI_ENOENT if the PDC is free, and FI_EALREADY if it is closed.
+        Given a PDC that was read, raises FI_ENOENT if the entry belongs to another initiator by now.
         """
         number = pdc.number if isinstance(pdc, TargetPdc) else pdc
         now = self.read(number)

@@ -1,4 +1,4 @@
-"""Who is told of NICs as they are attached and programmed: what watches a program that opens them itself."""
+"""Observers of NICs as they are attached and programmed: tools that watch a program's own NICs."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ __all__ = ["RingMemory", "Watcher", "attached", "disabled", "enabled", "watching
 
 @dataclass(frozen=True)
 class RingMemory:
-    """A context's transmit ring and its completion ring, where they lie in this process."""
+    """A context's transmit ring and its completion ring in this process."""
 
     transmit_base: int
     transmit_size: int
@@ -26,11 +26,11 @@ class RingMemory:
     completion_size: int
 
     def descriptor(self, index: int) -> dict[str, int]:
-        """The fields of the TX_DESCRIPTOR with this producer index, as the entry reads now."""
+        """Return the fields of the TX_DESCRIPTOR with this producer index, as the entry reads now."""
         return _entry(TX_DESCRIPTOR, self.transmit_base, index, self.transmit_size)
 
     def completion(self, index: int) -> dict[str, int]:
-        """The fields of the COMPLETION at this index, as the entry reads now."""
+        """Return the fields of the COMPLETION at this index, as the entry reads now."""
         return _entry(COMPLETION, self.completion_base, index, self.completion_size)
 
 
@@ -39,16 +39,16 @@ def _entry(record: Record, base: int, index: int, size: int) -> dict[str, int]:
 
 
 class Watcher(Protocol):
-    """What it is told happens in the thread that does it; it must neither read nor write registers."""
+    """An observer. Each call happens in the thread of the event, and must neither read nor write registers."""
 
     def attached(self, device: Device, network: Network) -> None:
-        """A NIC has joined a simulated network."""
+        """Note that a NIC has joined a simulated network."""
 
     def enabled(self, device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
-        """A context of a NIC is about to be started."""
+        """Note that a context of a NIC is about to be started."""
 
     def disabled(self, device: Device, context: int) -> None:
-        """A context has been stopped: the last moment at which its rings can be read."""
+        """Note that a context has been stopped: the last moment at which its rings can be read."""
 
 
 _watchers: list[Watcher] = []
@@ -56,7 +56,7 @@ _watchers: list[Watcher] = []
 
 @contextlib.contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Tell ``watcher`` of every NIC of this process meanwhile."""
+    """Notify ``watcher`` of every NIC of this process meanwhile."""
     _watchers.append(watcher)
     try:
         yield
@@ -65,18 +65,18 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def attached(device: Device, network: Network) -> None:
-    """Tell who watches; whoever attaches a NIC calls it."""
+    """Notify observers of a NIC that the caller attaches."""
     for watcher in _watchers:
         watcher.attached(device, network)
 
 
 def enabled(device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
-    """The same of a context."""
+    """Notify observers of a context that is about to be started."""
     for watcher in _watchers:
         watcher.enabled(device, parameters, context, rings)
 
 
 def disabled(device: Device, context: int) -> None:
-    """The same of one that is stopped."""
+    """Notify observers of a context that was stopped."""
     for watcher in _watchers:
         watcher.disabled(device, context)

@@ -9,7 +9,6 @@ objects of a fabric become of that class. Those of a fabric without this thread 
 import atexit
 import functools
 import os
-import select
 import threading
 import time
 import types
@@ -22,7 +21,7 @@ from amoeba_model.network import Network
 from amoeba.core.guard import Guard
 from amoeba.core.locking import Attended, Awaited, Closable
 from amoeba.core.log import logger
-from amoeba.core.waiting import WaitFd
+from amoeba.core.waiting import WaitFd, readable_within
 from amoeba.nic.nic import Nic
 
 __all__ = ["AutomaticProgress"]
@@ -238,10 +237,7 @@ class AutomaticProgress:
     def _sleep(self, descriptors: list[int], longest: float | None) -> None:
         if not descriptors:
             return
-        poll = select.poll()
-        for descriptor in descriptors:
-            poll.register(descriptor, select.POLLIN)
-        poll.poll(None if longest is None else longest * 1000)
+        readable_within(descriptors, longest)
         self._alarm.set(False)
 
     def _round(self, *, at_once: bool) -> None:

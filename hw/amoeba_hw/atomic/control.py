@@ -61,7 +61,7 @@ FORMATS = {float_format(datatype).name: float_format(datatype) for datatype in D
 """Every floating-point format by its name."""
 
 
-# What an operation does to a beat, by the members of Control that it sets. An operand that replaces the target
+# Effect of an operation on a beat: the members of Control that it sets. An operand that replaces the target
 # on a condition keeps the target otherwise, hence `keep` next to every condition.
 EFFECTS = {
     Op.FI_MIN: ("keep", "on_greater"),
@@ -104,7 +104,7 @@ def element_of(datatype: Datatype) -> str:
 def is_pipelined(op: Op, datatype: Datatype, single_cycle_products: bool) -> bool:
     """Whether the ArithmeticPipeline executes a cell, and not FastLanes.
 
-    What of floating point is rounded takes the pipeline, and so do products of integers unless the build multiplies
+    Floating-point operations that round take the pipeline, and so do products of integers unless the build multiplies
     them within one cycle.
     """
     if is_float(datatype):
@@ -134,7 +134,7 @@ def _flags(names) -> data.StructLayout:
 
 
 class Control(data.Struct):
-    """What the lanes and the pipeline have to know of an operation, decoded one cycle before they use it.
+    """Controls of an operation for the lanes and the pipeline, decoded one cycle before their use.
 
     Members
     -------
@@ -196,9 +196,9 @@ class Control(data.Struct):
 
 
 def restrict(m: Module, control: data.View, datatypes, ops) -> data.View:
-    """The controls as a build for these datatypes and operations sees them: what they never set is constant zero.
+    """Restrict the controls to a build's datatypes and operations: those that they never set are constant zero.
 
-    Whatever hangs on a constant disappears in synthesis, so the units describe the full matrix only.
+    Synthesis removes the logic behind constants, so the units describe the full matrix only.
     """
     used = {
         "component": {component_of(datatype) for datatype in datatypes},

@@ -18,7 +18,7 @@ class DecodeOperation(wiring.Component):
     Parameters
     ----------
     datatypes : iterable of Datatype
-        What the lanes and the pipeline were built for.
+        Datatypes for which the lanes and the pipeline were built.
     ops : iterable of Op
         Likewise.
     single_cycle_products : bool

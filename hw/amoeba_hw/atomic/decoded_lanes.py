@@ -21,7 +21,7 @@ class DecodedLanes(wiring.Component):
     data_width : int
         Bits of a beat.
     datatypes : sequence of Datatype
-        Those whose elements fit into a beat.
+        Datatypes whose elements fit into a beat.
     single_cycle_products : bool
         Whether products of integers are the lanes' or the pipeline's.
 

@@ -21,7 +21,7 @@ __all__ = ["FloatFactors", "FloatProduct", "expectation_layout"]
 
 
 def expectation_layout(formats) -> data.StructLayout:
-    """What is known of a product while its significand is still being multiplied.
+    """Return the layout of what is known of a product while its significand is still being multiplied.
 
     special
         The significand is a NaN's or infinity's: it is not to be rounded.

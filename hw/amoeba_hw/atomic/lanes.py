@@ -31,9 +31,9 @@ class FastLanes(wiring.Component):
     data_width : int
         Bits of a beat: 128, 256 or 512. Element i occupies bytes i*size to (i+1)*size-1, little-endian.
     datatypes : iterable of Datatype
-        What to build; a datatype wider than a beat is refused.
+        Datatypes to build; a datatype wider than a beat is refused.
     ops : iterable of Op
-        What to build; cells of other operations give meaningless results.
+        Operations to build; cells of other operations give meaningless results.
     single_cycle_products : bool
         Whether to build multipliers, for FI_PROD on integers.
     registered : bool
@@ -53,10 +53,10 @@ class FastLanes(wiring.Component):
     calculates, calculated : Out(1), Out(data_width)
         The operation is a sum or a product, and its result.
     raised, if_raised, if_not : Out(data_width // 8), Out(data_width), Out(data_width)
-        What the result of others is chosen from, byte by byte, and by what. Everything of a sum or a product is
-        raised.
+        For other operations, the choice of the result, byte by byte: ``if_raised`` where ``raised`` is set, else
+        ``if_not``. All bytes of a sum or a product are raised.
 
-    ``calculated`` and ``raised`` come last: whoever does more to a result does it to all three, and then chooses.
+    ``calculated`` and ``raised`` come last: a user that does more to a result does it to all three, and then chooses.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class LowProducts(wiring.Component):
         low, high, top = ([Const(0, _WORD) for _ in words] for _ in range(3))
         for word in words:
             low[word] = self._lowest(m, word, columns[word])
-            # What leaves the number at its upper end is no part of the product.
+            # Words beyond the upper end of the number are no part of the product.
             if word % _LARGEST >= 1:
                 goes_on = ~begins[2 * word]
                 high[word] = columns[word - 1][_WORD : 2 * _WORD] & goes_on.replicate(_WORD)
@@ -77,7 +77,7 @@ class LowProducts(wiring.Component):
         return m
 
     def _column(self, m, word):
-        """The sum of all products of words that begin at a word of the result."""
+        """Sum all products of words that begin at a word of the result."""
         place = word % _LARGEST
         products = [
             self.target.word_select(word - index, _WORD) * self._factor(m, word, index) for index in range(place + 1)
@@ -99,7 +99,7 @@ class LowProducts(wiring.Component):
         return factor
 
     def _lowest(self, m, word, column):
-        """The lowest word of a column, or two products of 8-bit numbers."""
+        """Choose the lowest word of a column, or two products of 8-bit numbers."""
         target, operand = (row.word_select(word, _WORD) for row in (self.target, self.operand))
         upper = Signal(8, name=f"upper_{word}")
         m.d.comb += upper.eq(target[8:] * operand[8:])

@@ -1,4 +1,4 @@
-"""What a beat's numbers are: zero, not a number, or neither."""
+"""Classes of a beat's numbers: zero, not a number, or neither."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -31,7 +31,7 @@ def any_per_component(m, bits):
 
 
 def select_component(control, flags, byte):
-    """The flag of the number that ends at ``byte``, out of what ``any_per_component`` returns."""
+    """Select the flag of the number that ends at ``byte``, out of the flags from ``any_per_component``."""
     return Cat(
         control.component[name] & flags[name][byte] for name, span in COMPONENTS.items() if span.ends_at(byte)
     ).any()
@@ -48,7 +48,7 @@ def magnitudes(m, control, beat):
 
 
 def measured_operand(data_width: int) -> data.StructLayout:
-    """What is known of the numbers that the target's are compared with, or whose truth counts.
+    """Return the layout of what is known of the compared numbers, or of those whose truth counts.
 
     Members
     -------

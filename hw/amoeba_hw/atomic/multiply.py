@@ -47,7 +47,7 @@ class SegmentedMultiplier(wiring.Component):
         m.d.sync += bytes_mode.eq(Cat(self.size.b1, bytes_mode))
 
         def row(offset):
-            """The tiles at one distance from the diagonal: they lie side by side."""
+            """Concatenate the tiles at one distance from the diagonal, which lie side by side."""
             chosen = [
                 tiles[i, i + offset] if offset >= 0 else tiles[i - offset, i] for i in range(_TILES - abs(offset))
             ]
@@ -72,8 +72,8 @@ class SegmentedMultiplier(wiring.Component):
                 same_word = i // 2 == j // 2
                 on = size.b8 | (size.b4 if same_word else 0)
                 left, right = a & on.replicate(_TILE), b
-                # What is in the upper half of a factor does not reach the lower half of the product, which is all
-                # that counts of 8-bit numbers.
+                # The upper half of a factor does not reach the lower half of the product, which is all that counts
+                # for 8-bit numbers.
                 if i == j:
                     left = a
                 elif same_word:

@@ -18,7 +18,7 @@ def exponent_bits_of(formats) -> int:
 
 
 def number_layout(formats) -> data.StructLayout:
-    """An encoding taken apart.
+    """Return the layout of an encoding taken apart.
 
     ``exponent`` is biased as its own format has it, but 1 for subnormal numbers: so two numbers of one format
     are ordered as (exponent, significand) pairs. ``significand`` is left-aligned and includes the integer bit.
@@ -50,7 +50,7 @@ class Unpack(wiring.Component):
     Parameters
     ----------
     formats : sequence of FloatFormat
-        What may arrive, each in the lowest bits of ``word``.
+        Formats that may arrive, each in the lowest bits of ``word``.
 
     Members
     -------

@@ -50,7 +50,7 @@ def pairs_of(data_width, datatypes) -> list[Pair]:
 
 
 def exchange_neighbours(beat, size):
-    """The beat with neighbours of ``size`` bytes exchanged."""
+    """Exchange neighbours of ``size`` bytes in a beat."""
     bits = 8 * size
     return Cat(beat.word_select(index ^ 1, bits) for index in range(len(beat) // bits))
 
@@ -110,7 +110,7 @@ class PartialProducts(wiring.Component):
         return m
 
     def _classify(self, m, pair, index, part):
-        """The class of a partial product of the first cycle, and of the second."""
+        """Classify a partial product of the first cycle, and of the second."""
         second = Signal(3, name=f"second_{index}_{part.start}", reset_less=True)
         first = Signal(3, name=f"first_{index}_{part.start}", reset_less=True)
         m.d.sync += [second.eq(classify(pair.float_format, self.products[part])), first.eq(second)]
@@ -135,7 +135,7 @@ def is_lost(ac, bd, ad, bc, outcome) -> Value:
 
 
 def infinity_of(f: FloatFormat, outcome, part) -> Value:
-    """What a recovered product has in its real part, 0, or its imaginary one, 1."""
+    """Return the infinity, or NaN, of a recovered product in its real part, 0, or its imaginary one, 1."""
     infinity = Const(f.encode(0, f.exponent_mask, f.infinity_significand), f.width - 1)
     default = Const(f.default_nan, f.width - 1)
     return Cat(Mux(outcome.nan[part], default, infinity), outcome.sign[part])

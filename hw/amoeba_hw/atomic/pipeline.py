@@ -24,7 +24,7 @@ _WIDE_CONTROL = Control.const(
         "float_format": {WideProducts.FORMAT.name: 1},
     }
 )
-"""What the products and sums have to know of parts of numbers that are twice as wide as a beat."""
+"""Controls of the products and sums for parts of numbers that are twice as wide as a beat."""
 
 
 class ArithmeticPipeline(wiring.Component):
@@ -58,9 +58,9 @@ class ArithmeticPipeline(wiring.Component):
     data_width : int
         Bits of a beat: 128, 256 or 512.
     datatypes : iterable of Datatype
-        What to build; a datatype wider than a beat is refused.
+        Datatypes to build; a datatype wider than a beat is refused.
     ops : iterable of Op
-        What to build.
+        Operations to build.
     wide_products : bool
         Build products of FI_LONG_DOUBLE_COMPLEX on a datapath of 128 bits. FI_LONG_DOUBLE must be among the
         datatypes, and FI_PROD among the operations.
@@ -81,7 +81,7 @@ class ArithmeticPipeline(wiring.Component):
     o_valid : Out(1)
     result : Out(data_width)
     wide : wide_product_signature(data_width)
-        With ``wide_products`` only. Whoever starts a product keeps to ``WIDE_USES``: ``busy`` knows nothing of it.
+        With ``wide_products`` only. The user that starts a product keeps to ``WIDE_USES``, since ``busy`` ignores it.
     """
 
     LATENCY = max(LATENCIES.values())
@@ -200,7 +200,7 @@ class ArithmeticPipeline(wiring.Component):
         return products
 
     def _sums(self, m, next_control, control, issue, events, products, next_direct, merged):
-        """Sums of beats that just entered, of the other halves of 8-bit numbers, and of partial products.
+        """Add beats that just entered, the other halves of 8-bit numbers, and partial products.
 
         All that chooses among them is known a cycle before: where a result is waited for, nothing but the result is
         missing.

@@ -1,4 +1,4 @@
-"""What an operation's operands make of a beat, worked out before the target is known."""
+"""Effect of an operation's operands on a beat, worked out before the target is known."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -19,7 +19,7 @@ def prepared_operands(data_width: int) -> data.StructLayout:
     starts, continues
         Bit n: a number begins at byte n; and its complement, since carry chains take one or the other, with no gate.
     stays, merged
-        What the operation makes of the target's bits: ``(target & stays) ^ merged``, or, if it adds,
+        New value of the target's bits: ``(target & stays) ^ merged``, or, if the operation adds,
         ``target + merged`` with the control ``subtract`` as carry, or, if it multiplies, ``target * merged``.
     inverted
         Bit n: byte n takes ``merged`` where no flag is raised, instead of where one is.
@@ -60,8 +60,10 @@ def prepared_operands(data_width: int) -> data.StructLayout:
 
 
 def magnitudes(prepared: data.View, target: Value) -> Value:
-    """What is compared of the target: its numbers without ``signs``, and where ``smallest``, without the exponent's
-    lowest bit."""
+    """Return the compared bits of the target: its numbers without ``signs``.
+
+    Where ``smallest``, the exponent's lowest bit is left out, too.
+    """
     lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
     return target & ~_sign_bits(prepared) & ~lowest_exponent_bits
 
@@ -159,7 +161,7 @@ class PrepareOperands(wiring.Component):
                     m.d.comb += member[2 * byte + target_sign].eq(ends & (raised ^ prepared.inverted[byte]))
 
     def _compare_with(self, m, control, other):
-        """The magnitudes that the target's are compared with: zero for truth operations."""
+        """Set the magnitudes that the target's are compared with: zero for truth operations."""
         prepared = self.prepared
         compared = Signal(len(other))
         m.d.comb += [
@@ -190,7 +192,7 @@ class PrepareOperands(wiring.Component):
                 m.d.comb += prepared.limit.eq(complement.replicate(len(prepared.limit) // storage))
 
     def _change(self, m, control, compares, other):
-        """What happens to the target where a flag is raised, or, inverted, where none is."""
+        """Set the change of the target where a flag is raised, or, inverted, where none is."""
         prepared = self.prepared
         width = len(other)
         operand = Signal(width)
@@ -214,7 +216,7 @@ class PrepareOperands(wiring.Component):
 
 
 def _relations(control, sign, zero, target_sign):
-    """What follows from the target's magnitude being above, equal, or below that of a number with this sign."""
+    """Return whether to raise the flag if the target's magnitude is above, equal to, or below the other's."""
     differ = (control.floating | control.signed) & (sign ^ target_sign)
     # Of integers, which are compared with their signs, only those of unequal sign come out in the wrong order.
     by_sign = Mux(sign, control.on_greater, control.on_less)
@@ -235,7 +237,7 @@ def _largest(float_format):
 
 
 def _without_padding(control, beat):
-    """The beat with the padding of 80-bit numbers cleared, as the NIC stores them."""
+    """Clear the padding of 80-bit numbers in a beat, as the NIC stores them."""
     keep = ~control.component.x87
     return Cat(
         beat[first : first + 128] & Cat(Const((1 << 80) - 1, 80), keep.replicate(48))

@@ -108,7 +108,7 @@ class Products(wiring.Component):
         return m
 
     def _place(self, lane, index, size):
-        """The significands of a or b, each left-aligned in the 16, 32 or 64 bits that its size gives it."""
+        """Place the significands of a or b, each left-aligned in the 16, 32 or 64 bits that its size gives it."""
         placed = Const(0, _LANE)
         for slot in self._slots:
             if slot.index // _SLOTS == lane:

@@ -1,4 +1,4 @@
-"""What Annex G of C99 makes of a complex product whose parts both came out as NaN."""
+"""C99's Annex G for a complex product whose parts both came out as NaN."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["OUTCOME", "PART", "Recovery", "part_of"]
 
 PART = data.StructLayout({"sign": 1, "zero": 1, "infinite": 1, "unordered": 1})
-"""What there is to know of a part of a factor; ``unordered``: a NaN, or an invalid encoding."""
+"""Class of a part of a factor; ``unordered``: a NaN, or an invalid encoding."""
 
 OUTCOME = data.StructLayout({"certain": 1, "nan": 2, "sign": 2})
 """A recovered product: infinity with ``sign``, or the default NaN; real part in bit 0, imaginary part in bit 1.
@@ -18,7 +18,7 @@ partial products is infinite.
 
 
 def part_of(number, precision: int) -> Value:
-    """The PART that a number of this precision is, from what Unpack makes of it."""
+    """Return the PART of a number of this precision, as Unpack decodes it."""
     zero = ~number.significand[-precision:].any()
     return Cat(number.sign, zero, number.infinite, number.nan | number.invalid)
 

@@ -1,4 +1,4 @@
-"""Which beat may enter the arithmetic pipeline when, and when its result leaves."""
+"""Schedule of the arithmetic pipeline: when a beat may enter, and when its result leaves."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
@@ -65,7 +65,7 @@ USES = {
     }
     for kind, latency in LATENCIES.items()
 }
-"""What a beat of each kind has for itself, in which cycles after its issue."""
+"""Resources that a beat of each kind has for itself, with the cycles after its issue."""
 
 WIDE_USES = {"input": set(WIDE_INPUTS), "adder": set(WIDE_PARTS_ADDED)}
 """The same of a product twice as wide, in which cycles after its start."""
@@ -75,7 +75,7 @@ Kind = data.StructLayout(dict.fromkeys(LATENCIES, 1))
 
 
 def kind_of(op: Op, datatype: Datatype) -> str:
-    """The kind, among ``LATENCIES``, of a pipelined cell."""
+    """Return the kind, among ``LATENCIES``, of a pipelined cell."""
     if op is not Op.FI_PROD:
         return "add_bytes" if datatype.size == 1 else "add"
     if is_complex(datatype):

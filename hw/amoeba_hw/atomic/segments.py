@@ -8,7 +8,7 @@ __all__ = ["SegmentedAdder", "add_segments"]
 
 
 def add_segments(adder, lanes, first_carry):
-    """(sums, carries) of bytes ``lanes``, a range, that take one carry chain: values, a byte and a bit for each byte.
+    """Return (sums, carries) of bytes ``lanes``, a range with one carry chain: a byte and a bit for each byte.
 
     ``adder`` has the rows; they and the carries are as those of ``SegmentedAdder``. The first number takes
     ``first_carry`` instead of ``carry_in``.

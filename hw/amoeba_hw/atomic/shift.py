@@ -32,7 +32,7 @@ def any_below(value, amount):
 
 
 def count_leading_zeros(m, value):
-    """The number of zeros above the highest one, and whether there is none at all (the count is then useless)."""
+    """Return the number of zeros above the highest one, and whether ``value`` is zero (the count is then useless)."""
     width = 2
     while width < len(value):
         width *= 2
@@ -64,7 +64,7 @@ def _count(m, value):
 
 
 def _share(m, value):
-    """The value by a name, so that it is described once however often it is used."""
+    """Name a value, so that it is described once however often it is used."""
     signal = Signal(len(value), name="shared")
     m.d.comb += signal.eq(value)
     return signal

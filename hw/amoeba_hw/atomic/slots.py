@@ -7,7 +7,7 @@ from amoeba_model.atomic.formats import FloatFormat, float_format, is_float
 __all__ = ["SLOT_BITS", "Slot", "slots_of"]
 
 SLOT_BITS = 16
-"""A unit per 16 bits of a beat, as wide as the widest number that begins there. 8-bit numbers take turns."""
+"""A unit per 16 bits of a beat, as wide as the widest number that begins there. Two 8-bit numbers share one."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Slot:
 
 
 def slots_of(data_width, datatypes) -> list[Slot]:
-    """The units that a beat of ``data_width`` bits needs for the floating-point ones of the datatypes."""
+    """List the units that a beat of ``data_width`` bits needs for the floating-point ones of the datatypes."""
     formats = {float_format(datatype).name: float_format(datatype) for datatype in datatypes if is_float(datatype)}
     slots = []
     for index in range(data_width // SLOT_BITS):

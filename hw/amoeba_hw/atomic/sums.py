@@ -66,6 +66,6 @@ class FloatSums(wiring.Component):
 
 
 def chosen_for(slot, float_format):
-    """The one-hot format as a slot sees it: formats whose numbers do not begin there are none to it."""
+    """Restrict the one-hot format to the formats whose numbers begin at a slot."""
     names = {f.name for f in slot.formats}
     return Cat(float_format[name] if name in names else Const(0, 1) for name in FORMATS)

@@ -17,7 +17,7 @@ __all__ = ["WideProducts", "wide_product_signature"]
 
 
 def wide_product_signature(data_width: int) -> wiring.Signature:
-    """How a product that is twice as wide as a beat is asked for, and given back.
+    """Return the signature of a product that is twice as wide as a beat: its request and its result.
 
     Members
     -------
@@ -41,11 +41,11 @@ class WideProducts(wiring.Component):
 
     ::
 
-        start + 0    ac      what the multipliers take, a cycle before it enters the pipeline
+        start + 0    ac      input of the multipliers, a cycle before it enters the pipeline
                 1    bc
                 2    ad
                 3    bd
-               18    ac - bd   what the adders take, a cycle before it enters them; or what Annex G puts in its place
+               18    ac - bd   input of the adders, a cycle before it enters them; or Annex G's value in its place
                19    ad + bc
                25    the real part leaves the adders
                26    the imaginary part
@@ -59,9 +59,9 @@ class WideProducts(wiring.Component):
     parts : in, array of two PART
         Of the factors that entered the pipeline two cycles before.
     product : in, a beat
-        What the multipliers have made of earlier factors.
+        Product of earlier factors.
     sum : in, a beat
-        What the adders have made of earlier addends.
+        Sum of earlier addends.
     adds, subtracts : out
         ``addends`` are to be added, or subtracted.
     addends : out, array of two beats
@@ -103,7 +103,7 @@ class WideProducts(wiring.Component):
         return m
 
     def _recover(self, m, events):
-        """What Annex G makes of the numbers, in the cycle in which the adders take the real part's terms."""
+        """Apply Annex G to the numbers, in the cycle in which the adders take the real part's terms."""
         m.submodules.recovery = recovery = Recovery()
         first, last = (WIDE_INPUTS[place] + NUMBERS_SHOWN for place in (0, -1))
         earlier = Signal.like(self.parts, reset_less=True)
@@ -118,7 +118,7 @@ class WideProducts(wiring.Component):
         return delayed(m, "outcome", recovery.outcome, WIDE_PARTS_ADDED[0] - 1 - last - Recovery.LATENCY)[-1]
 
     def _add(self, m, events, outcome):
-        """The terms of the real part go to the adders when the last product has arrived, the others a cycle later."""
+        """Send the real part's terms to the adders when the last product has arrived, the others a cycle later."""
         f = self.FORMAT
         # By arrival, the oldest first; with each product its class.
         products = [Signal(f.width, name=f"product_{place}", reset_less=True) for place in range(len(WIDE_INPUTS))]

@@ -1,4 +1,4 @@
-"""What boards have."""
+"""Parameters of boards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

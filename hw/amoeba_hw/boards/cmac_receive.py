@@ -11,7 +11,7 @@ __all__ = ["CmacReceive"]
 
 
 class CmacReceive(wiring.Component):
-    """Drops whole frames: those that end with an error (a wrong FCS, for one), and those for which there is no room.
+    """Drops whole frames: those that end with an error (a wrong FCS, for one), and those that do not fit the queue.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CmacReceive(wiring.Component):
         m = Module()
         m.submodules.queue = queue = CommitQueue(self._beat, self._depth)
         lost, ends = Signal(), Signal()
-        """A beat of this frame found no room."""
+        """A beat of this frame met a full queue."""
         m.d.comb += [
             self.i.tready.eq(1),
             ends.eq(self.i.tvalid & self.i.tlast),

@@ -141,7 +141,7 @@ class PcieBlock(wiring.Component):
         return m
 
     def _elaborate_link(self, m):
-        """The adapter, in the clock of the block."""
+        """Make the adapter, in the clock of the block."""
         link = self.adapter
         if not self._crosses:
             m.submodules.link = link

@@ -28,7 +28,7 @@ class AxiDma(wiring.Component):
         :func:`write_beat`. A burst's address and first beat are offered together; each beat is taken when the
         bus has taken both. One beat per cycle, also with single-beat bursts.
     read_user, write_user : 8 bits
-        Who asks: sampled with the request and the first beat, as is for which context.
+        Requester and context: sampled with the request and the first beat.
     write_error : out
         One pulse per write burst that the host refused. Writes are posted: nobody waits for their answer.
     bus : AXI4

@@ -16,7 +16,7 @@ _COUNTS = struct_layout(EVENT_COUNTER)
 
 
 class CounterWriter(wiring.Component):
-    """Keeps the event counters, and writes each that has advanced to host memory (section 11 of the architecture).
+    """Keeps the event counters, and writes each that has advanced to host memory (README.md).
 
     A counter that has advanced waits in a queue of numbers, once however often it advances, until its turn to be
     written comes; so orders never wait for the host::
@@ -44,7 +44,7 @@ class CounterWriter(wiring.Component):
         The counter begins again from zero, with the next order, and lets all contexts in. Never refused. A write that
         is on offer stays.
     admissions : COUNTER_ADMISSION stream
-        Whom the counter lets in, orders of the cycle before included. Never refused.
+        Contexts that the counter lets in, orders of the cycle before included. Never refused.
     writes : :func:`write_beat` stream
         Single beats, at most one every three cycles. A counter is on offer four cycles after its order at the
         earliest, with all that was ordered up to three cycles before.
@@ -89,7 +89,7 @@ class CounterWriter(wiring.Component):
         return m
 
     def _elaborate_admissions(self, m, counter):
-        """Returns, a cycle later, the contexts that the counter lets in if it is restricted."""
+        """Return, a cycle later, the contexts that the counter lets in if it is restricted."""
         m.submodules.admitted = admitted = memory.Memory(shape=32, depth=self._counters, init=[])
         write = admitted.write_port()
         read = admitted.read_port(transparent_for=(write,))
@@ -108,7 +108,7 @@ class CounterWriter(wiring.Component):
         return read.data
 
     def _elaborate_orders(self, m, read, write, numbers):
-        """Takes an order per cycle, and adds it in the next."""
+        """Take an order per cycle, and add it in the next."""
         m.submodules.arbiter = arbiter = RoundRobinArbiter(COUNT_ORDER, 2)
         for index in range(2):
             connect_streams(m, wiring.flipped(self.orders[index]), arbiter.i[index])
@@ -153,7 +153,7 @@ class CounterWriter(wiring.Component):
             ]
 
     def _elaborate_writes(self, m, read, numbers):
-        """Writes the counters of the queue, one after the other."""
+        """Write the counters of the queue, one after the other."""
         number = Signal(range(self._counters))
         line_bits = (self._width // 8).bit_length() - 1
         address = Signal(64)

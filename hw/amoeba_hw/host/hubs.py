@@ -26,8 +26,8 @@ class ReadHub(wiring.Component):
     -------
     requests : array of READ_REQUEST streams, one per client
     answers : array of :func:`read_beat` streams, one per client
-        A client that does not take its answer holds up those behind it: clients ask only for what they have
-        room for.
+        A client that does not take its answer holds up those behind it: clients ask only for answers that they can
+        store.
     port, port_answers : streams
         The merged requests (latency zero), and their answers in the same order.
     port_user : 8 bits

@@ -102,6 +102,6 @@ class LineOrder(wiring.Component):
         ]
         with m.If(writes_now & self.write_ready):
             m.d.sync += last_written.eq(pending.number)
-        # What was offered stays, whatever is written meanwhile.
+        # An offered read stays, even if other lines are written meanwhile.
         m.d.sync += offered.eq(self.o.valid & ~self.o.ready)
         return m

@@ -106,7 +106,7 @@ class PackedReader(wiring.Component):
             packet.p.last.eq(remaining <= Mux(inside, line_bytes, in_held)),
             packet.p.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
             packet.p.error.eq(failed | (needs_line & line.p.error)),
-            # What is not part of the packet may change while ``packets`` waits.
+            # Bytes outside the packet may change while ``packets`` waits.
             arriving.eq(Mux(needs_line, line.p.data, 0)),
             window.eq(Mux(inside, Cat(held, arriving), arriving) >> (job.p.offset << 3)),
             packet.p.data.eq(window),

@@ -101,6 +101,6 @@ class PendingLines(wiring.Component):
 
 
 def _tag(line):
-    """What tells lines of one index apart: their other bits, folded."""
+    """Fold the other bits of a line, which tell lines of one index apart."""
     rest = line[_INDEX_BITS:]
     return reduce(xor, (rest[start : start + _TAG_BITS] for start in range(0, len(rest), _TAG_BITS)))[:_TAG_BITS]

@@ -52,7 +52,7 @@ _DOORBELLS = {
 class RegisterBank(wiring.Component):
     """All registers of the BAR. Holes read as zero and ignore writes.
 
-    What is written is kept twice: in flip-flops for the NIC, and in a memory for whoever reads it back, since a
+    Written values are kept twice: in flip-flops for the NIC, and in a memory for reads of the host, since a
     multiplexer of all registers would be as large as everything else here.
 
     Parameters
@@ -150,7 +150,7 @@ class RegisterBank(wiring.Component):
         return self._storage[block, name, index]
 
     def _value(self, block, register, index):
-        """What reading a register gives that was not written: constants of this build, or counters."""
+        """Return the value of a register that was not written: a constant of this build, or a counter."""
         if register.access is not Access.R:
             return register.reset
         if block.name == "counters":
@@ -265,7 +265,7 @@ class RegisterBank(wiring.Component):
         yield "counter_admissions", admits, (("counter", value), ("contexts", contexts))
 
     def _wide(self, block, name, index=0):
-        """A 64-bit value kept in two registers."""
+        """Join a 64-bit value kept in two registers."""
         return Cat(self._register(block, f"{name}_low", index), self._register(block, f"{name}_high", index))
 
     def _key_entry(self):
@@ -280,7 +280,7 @@ class RegisterBank(wiring.Component):
 
     @staticmethod
     def _struct(layout, values):
-        """The members of a layout side by side, each cut to its width."""
+        """Concatenate the members of a layout, each cut to its width."""
         return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
 
     def _elaborate_outputs(self, m):

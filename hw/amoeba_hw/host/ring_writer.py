@@ -13,7 +13,7 @@ RING = data.StructLayout({"enable": 1, "base": 64, "size": 4})
 
 
 def ring_entry(size: int) -> data.StructLayout:
-    """An entry of ``size`` bytes for the ring of a context. Its last bit is the phase, which the writer fills in."""
+    """Return the layout of a ring entry of ``size`` bytes. The writer fills its last bit, the phase."""
     return data.StructLayout({"context": 8, "data": 8 * size})
 
 

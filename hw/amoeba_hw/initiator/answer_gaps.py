@@ -1,4 +1,4 @@
-"""Which answers of each PDC came before those of older packets, and what was done about the gaps."""
+"""Answers of each PDC that came before those of older packets, and the recovery of the gaps."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -96,7 +96,7 @@ class AnswerGaps(wiring.Component):
         return m
 
     def _elaborate_ends(self, m, following):
-        """What follows from an answer that is kept, and from packets that are missing; the bits that it sets."""
+        """Work out what follows from a kept answer and from missing packets; return the bits that are set."""
         kept, asked, filled = (self._valid[name].bit_select(self.peer, 1) for name in ("kept", "asked", "filled"))
         behind = (self.psn + 1)[:32]
         is_last, is_behind, was_filled = Signal(), Signal(), Signal()

@@ -17,7 +17,7 @@ __all__ = ["AnswerOrder"]
 class AnswerOrder(wiring.Component):
     """ResultOrder and ResendBarrier, with a place behind the barrier for every answer that is taken.
 
-    What the barrier holds back waits for packets to leave, and these for the link: so an answer that might have to
+    Completions behind the barrier wait for packets to leave, and these for the link: so an answer that might have to
     wait there is not to be taken, or the link would wait for itself.
 
     Parameters
@@ -30,7 +30,7 @@ class AnswerOrder(wiring.Component):
     Members
     -------
     crowd : out
-        No answer may be decided. Those that were decided before, one at a time, have their places.
+        No answer may be decided. Answers that were decided before, one at a time, have their places.
     held : out
         The places are taken by completions that wait for packets to leave, not for the host.
     answers, nops, result_done, trace_result_written : see ResultOrder

@@ -74,7 +74,7 @@ class CompletionWriter(wiring.Component):
         begun = Signal()
         """The entry on offer to the writer stays on offer, whatever becomes of its context."""
         countable = Signal()
-        """There is room for a count, and will be until an order is taken."""
+        """A count fits, and will until an order is taken."""
         m.d.comb += [
             current.eq(Array(self.generations)[ticket.context] == ticket.generation),
             failed.eq(orders.p.status != ReturnCode.OK),

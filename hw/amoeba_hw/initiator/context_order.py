@@ -1,4 +1,4 @@
-"""What FENCE_ALL waits for, and what waits for it."""
+"""FENCE_ALL: the requests that it waits for, and the requests that wait for it."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -34,7 +34,7 @@ class ContextOrder(wiring.Component):
         Changes whenever the context's generation does: then all of its requests are to be looked at.
     context_answered : in, a bit per context
     wake : out
-        Which queues are to be tried again.
+        Queues that are to be tried again.
     """
 
     def __init__(self, contexts, queues, depth):

@@ -1,4 +1,4 @@
-"""What a descriptor asks for, and whether it may."""
+"""Decodes descriptors, and checks whether their requests are allowed."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -38,7 +38,7 @@ _CARRYING = (
     DescriptorOpcode.TAGGED_ATOMIC,
     *_RENDEZVOUS,
 )
-"""What carries all ``length`` bytes of its operands, whatever the operation."""
+"""Opcodes that carry all ``length`` bytes of their operands, whatever the operation."""
 _SES_OPCODES = {
     DescriptorOpcode.WRITE: RequestOpcode.WRITE,
     DescriptorOpcode.READ: RequestOpcode.READ,
@@ -64,7 +64,7 @@ class DescriptorCheck(wiring.Component):
     Members
     -------
     descriptor : in
-        What follows is of the descriptor of the cycle before.
+        The outputs are those of the descriptor of the cycle before.
     peer_allowed : in
         Its peer is in the table, valid, and the context's own.
     status : ReturnCode
@@ -73,7 +73,7 @@ class DescriptorCheck(wiring.Component):
         It is not refused, and no NOP that waits for nothing.
     is_close, is_nop : out
     is_atomic, ses_opcode, atomic_opcode, atomic_datatype, kind, returns_data : out
-        What the request's packets say; undefined unless ``status`` is OK.
+        Fields of the request's packets; undefined unless ``status`` is OK.
     """
 
     def __init__(self, parameters):
@@ -110,7 +110,7 @@ class DescriptorCheck(wiring.Component):
         status = Signal(8)
         needs_peer = Signal()
         waits = Signal()
-        """It is in order, and has something to send or to wait for."""
+        """The descriptor is in order, and has something to send or to wait for."""
         is_nop = descriptor.opcode == DescriptorOpcode.NOP
         fenced = (descriptor.flags & DescriptorFlags.FENCE).bool()
         fenced_from_all = (descriptor.flags & DescriptorFlags.FENCE_ALL).bool()

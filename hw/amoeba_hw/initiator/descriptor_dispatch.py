@@ -114,7 +114,7 @@ class DescriptorDispatch(wiring.Component):
         return m
 
     def _ticket(self, ticket, known):
-        """The ticket of the descriptor; of one that could not be read all fields are zero."""
+        """Assign the ticket of the descriptor; if it could not be read, all fields are zero."""
         descriptor, fields, flagged = self.descriptors.payload, self.descriptors.p.fields, self._flagged
         return [
             ticket.context.eq(descriptor.context),

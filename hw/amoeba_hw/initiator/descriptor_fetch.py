@@ -25,15 +25,15 @@ class DescriptorFetch(wiring.Component):
     width : int
         Bits per beat: 128, 256 or 512.
     depth : int
-        Descriptors that may be asked for and not yet delivered, at least 4; all of them have room here. The default
+        Descriptors that may be asked for and not yet delivered, at least 4; all of them fit here. The default
         keeps a descriptor every two cycles coming through 250 cycles of host latency.
     record : Record
-        What is read: 64 bytes.
+        Layout of a descriptor: 64 bytes.
 
     Members
     -------
     commands : FETCH_COMMAND stream
-        One every cycle, while there is room for 4 descriptors.
+        One every cycle, while 4 descriptors fit.
     reads, answers : read client's streams
         An answer is always taken.
     descriptors : :func:`fetched_descriptor` stream
@@ -43,7 +43,7 @@ class DescriptorFetch(wiring.Component):
 
     def __init__(self, width, depth=128, record=TX_DESCRIPTOR):
         if depth < _MOST:
-            raise ValueError(f"Expected room for at least {_MOST} descriptors, got {depth}")
+            raise ValueError(f"Expected space for at least {_MOST} descriptors, got {depth}")
         if record.size != TX_DESCRIPTOR.size:
             raise ValueError(f"Expected descriptors of {TX_DESCRIPTOR.size} bytes, got {record.size}")
         self._fields = struct_layout(record)

@@ -63,7 +63,7 @@ class Initiator(wiring.Component):
     descriptor_reads, descriptor_data : read client's streams
         Data is always taken at once.
     operand_commands, operands; compare_commands, compares : streams to and from a PackedReader each
-        Data is always taken at once: there is room before a command is given.
+        Data is always taken at once: its space is reserved before a command is given.
     requests, request_payload : streams to the FrameTransmitter
         One payload packet for each header with ``payload_length`` above 0, in order. It is complete when its
         header is offered, so it never pauses; it may be offered before its header.
@@ -235,7 +235,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             m.d.comb += numberer.contexts[index].eq(context)
 
     def _elaborate_tables(self, m):
-        """Who reads and writes what is known of a PDC and of its packets."""
+        """Connect the tables of PDCs and packets with their readers and writers."""
         peers, log = m.submodules.peers, m.submodules.packet_log
         numberer, responses, retransmitter = m.submodules.numberer, m.submodules.responses, m.submodules.retransmitter
         connect_streams(m, wiring.flipped(self.peer_stores), peers.stores)
@@ -311,7 +311,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         ]
 
     def _elaborate_recovery(self, m):
-        """What makes a PDC send again, or no more."""
+        """Connect the parts that make a PDC send again, or fail."""
         timers, retransmitter, responses = m.submodules.timers, m.submodules.retransmitter, m.submodules.responses
         credits, peers = m.submodules.credits, m.submodules.peers
         connect_streams(m, timers.flushes, responses.flushes)

@@ -12,7 +12,7 @@ from amoeba_hw.stream import connect_streams
 __all__ = ["OperandRequester", "operand_rooms"]
 
 _LATENCY_BEATS = 512
-"""Room for operands that keeps a beat per cycle coming through 250 cycles of host latency: beats asked for, a packet
+"""Space for operands that keeps a beat per cycle coming through 250 cycles of host latency: beats asked for, a packet
 that fills and one that empties."""
 
 
@@ -26,7 +26,7 @@ def operand_rooms(parameters, packets):
 
 
 class OperandRequester(wiring.Component):
-    """Sends packets on, and asks for their operands, as soon as there is room for these.
+    """Sends packets on, and asks for their operands, as soon as the buffers have space for these.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class OperandRequester(wiring.Component):
     new, resends : PACKET streams
         A packet every two cycles; ``resends`` go first.
     packets : PACKET stream
-        One cycle after it came in, if there is room.
+        One cycle after it came in, if its operands fit.
     operand_commands, compare_commands : DMA_COMMAND streams
         For packets without ``fault`` whose values are not inline. ``packets``, and these, do not wait for each other.
     operand_freed, compare_freed : in
@@ -59,7 +59,7 @@ class OperandRequester(wiring.Component):
             ("compare values", compare_room, (self._most_beats + 1) // 2),
         ):
             if room < least:
-                raise ValueError(f"Expected room for at least {least} beats of {name}, got {room}")
+                raise ValueError(f"Expected space for at least {least} beats of {name}, got {room}")
         super().__init__(
             {
                 "new": In(stream.Signature(PACKET)),
@@ -88,7 +88,7 @@ class OperandRequester(wiring.Component):
             beats.eq((packet.length + self._beat_bytes - 1) >> (self._beat_bytes.bit_length() - 1)),
             needs_operands.eq(from_memory),
             needs_compares.eq(from_memory & (packet.kind != PayloadKind.OPERANDS)),
-            # Room only grows until the packet has gone.
+            # Free space only grows until the packet has gone.
             room.eq(
                 (~needs_operands | (self._operand_room >= beats)) & (~needs_compares | (self._compare_room >= beats))
             ),

@@ -35,10 +35,10 @@ class OperandStage(wiring.Component):
     -------
     i : PACKET stream
     operands, compares : packet streams
-        For the packets without ``fault`` whose values are not inline, in the same order. Never refused within the
-        room.
+        For the packets without ``fault`` whose values are not inline, in the same order. Never refused while they
+        fit.
     operand_freed, compare_freed : out
-        Pulse: room for one more beat.
+        Pulse: one beat more fits.
     o : PACKET stream
         Three cycles after its packet's last operand beat; one every cycle.
     payload : packet stream
@@ -135,7 +135,7 @@ class OperandStage(wiring.Component):
         return refused | unwanted
 
     def _elaborate_aborts(self, m, passes, aborts, number):
-        """A new packet of ``dropped_peer`` passes; returns ABORT of that peer."""
+        """Note a new packet of ``dropped_peer`` that passes; return ABORT of that peer."""
         m.submodules.numbers = numbers = memory.Memory(shape=8, depth=len(self._aborting), init=[])
         write, own, asked = numbers.write_port(), numbers.read_port(domain="comb"), numbers.read_port(domain="comb")
         peer, abort = self.dropped_peer, Signal(ABORT)

@@ -20,7 +20,7 @@ class PacketBuffer(wiring.Component):
     width : int
         Bits per beat.
     depth : int
-        Beats it holds. Who fills it counts them: see ``freed``.
+        Beats it holds. Its writer counts them: see ``freed``.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""What is kept of the packets not yet answered."""
+"""Records of the packets not yet answered."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring

@@ -149,7 +149,7 @@ class PacketNumberer(wiring.Component):
         is_atomic = packet.is_atomic & ~packet.fault
         immediate = packet.immediate & packet.last & ~packet.fault
         whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
-        # What a chain's pieces count as, its last packet does.
+        # The last packet of a chain counts for all of its pieces.
         ends = packet.last & ~packet.ticket.chained
         more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(ends, SesFlags.DELIVERY_COMPLETE, 0)
         return [

@@ -25,10 +25,10 @@ _PROGRESS = data.StructLayout({"done": 30, "number": 8})
 class Packetizer(wiring.Component):
     """Cuts the first requests of the queues into packets, a packet each in turn.
 
-    A queue whose first request may not go on costs the others a turn, once. What a request still has to send vanishes
-    when it is aborted, or when its context was disabled before its first packet; disabled later, it ends with one
-    packet that has ``fault``. A request to a failed peer ends with one packet without operands. A NOP, which is here
-    for its fences, ends where its first packet would be cut.
+    A queue whose first request may not go on costs the others a turn, once. The rest of a request vanishes when it is
+    aborted, or when its context was disabled before its first packet; if the context is disabled later, the request
+    ends with one packet that has ``fault``. A request to a failed peer ends with one packet without operands. A NOP,
+    which is here for its fences, ends where its first packet would be cut.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Packetizer(wiring.Component):
             barred.eq(begins & (request.fence | request.is_close) & ~self.all_answered.bit_select(peer, 1)),
             shut.eq(~request.is_nop & ~self.may_send.bit_select(peer, 1)),
             early.eq(begins & ~self.in_order),
-            # What was begun ends with a packet that says so; after an abort, the packet that failed has said it.
+            # A request that has begun ends with a packet that says so; after an abort, the failed packet has said it.
             vanishes.eq(aborted | (stale & begins)),
             goes.eq(vanishes | ~(barred | shut | early)),
             self.obstacle.eq(Mux(early, Obstacle.ORDER, Mux(barred, Obstacle.FENCE, Obstacle.WINDOW))),
@@ -165,7 +165,7 @@ class Packetizer(wiring.Component):
             m.d.sync += self._begun.bit_select(self._chosen, 1).eq(self.stays)
 
     def _elaborate_packet(self, m, truncated):
-        """Makes the packet that ``cut`` sends; returns whether it is its request's last."""
+        """Make the packet that ``cut`` sends; return whether it is its request's last."""
         request, packet, done = self.request, self.packets.payload, self._current.done
         remaining = Signal(31)
         limit = Signal(14)

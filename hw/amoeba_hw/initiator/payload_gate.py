@@ -22,7 +22,7 @@ class PayloadGate(wiring.Component):
     Members
     -------
     route, swallow : in
-        Pulse, only with ``room``: what becomes of one more packet, in order.
+        Pulse, only with ``room``: pass one more packet on, or swallow it, in order.
     room : out
         From a register.
     i, o : packet streams

@@ -1,4 +1,4 @@
-"""Whom contexts talk to, and how far the conversation has come."""
+"""Peers of contexts, and the state of each PDC."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -22,7 +22,7 @@ ANSWERED = data.StructLayout(
         "chain_generation": GENERATION_BITS,
     }
 )
-"""What the answers of a PDC say."""
+"""State of a PDC that its answers change."""
 
 
 class PeerTable(wiring.Component):
@@ -127,7 +127,7 @@ class PeerTable(wiring.Component):
             sent_write.en.eq(self.opened | self.sent),
             answer_write.en.eq(self.opened | self.answered),
         ]
-        # Whoever writes is between reading and writing: nothing is stored then.
+        # A block that writes is between reading and writing: nothing is stored then.
         with m.If(self.sent):
             m.d.comb += [sent_write.addr.eq(self.sent_index), sent_write.data.eq(self.sent_psn)]
         with m.Else():

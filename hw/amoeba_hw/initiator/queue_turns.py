@@ -1,4 +1,4 @@
-"""Whose turn it is to send a packet."""
+"""Arbiter between the queues of requests: each sends a packet in turn."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
@@ -12,10 +12,11 @@ __all__ = ["QueueTurns"]
 class QueueTurns(wiring.Component):
     """A ring of queues for each context, of those whose first request is expected to go on.
 
-    Contexts take turns, and the queues of a context's ring. A queue enters the ring of its first request's context at
-    the end: as a request comes to it, as its first request went on or left and another follows, or when what its
-    first request met has gone. Who waits for that is looked for from the lowest number on; no queue is passed over
-    for ever, since a search takes two cycles, and those that are found then wait behind others, four cycles each.
+    Contexts are served round robin, and so are the queues of a context's ring. A queue enters the ring of its first
+    request's context at the end: as a request comes to it, as its first request went on or left and another follows,
+    or when the obstacle of its first request has gone. Queues whose obstacle has gone are looked for from the lowest
+    number on; no queue is passed over for ever, since a search takes two cycles, and the queues found then wait
+    behind others, four cycles each.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class QueueTurns(wiring.Component):
     wake : in
         Queues to try again whatever they met.
     may_send, all_answered : in, a bit per peer
-        What a queue that met WINDOW, or FENCE, waits for.
+        Conditions of a queue that met WINDOW, or FENCE.
     """
 
     def __init__(self, contexts, peers):
@@ -92,7 +93,7 @@ class QueueTurns(wiring.Component):
         return m
 
     def _elaborate_rings(self, m, appends, queue, context):
-        """A linked list for each context; returns which have a queue."""
+        """Make a linked list for each context; return which have a queue."""
         contexts = range(self._contexts)
         m.submodules.nexts = nexts = memory.Memory(shape=queue.shape(), depth=len(self._waiting), init=[])
         write, read = nexts.write_port(), nexts.read_port(domain="comb")
@@ -121,7 +122,7 @@ class QueueTurns(wiring.Component):
         return filled
 
     def _elaborate_turn(self, m, filled):
-        """The next context in turn that has a queue in its ring."""
+        """Choose the next context in turn that has a queue in its ring."""
         served, current = Signal(range(self._contexts), init=self._contexts - 1), Signal.like(self._turn)
         with m.If(self.take):
             m.d.sync += current.eq(self._turn)
@@ -138,7 +139,7 @@ class QueueTurns(wiring.Component):
                             m.d.comb += self._turn.eq(candidate)
 
     def _elaborate_search(self, m, direct):
-        """Which queue may be tried again, by what the first request of each met."""
+        """Find a queue that may be tried again, by the obstacle of its first request."""
         size = len(self._waiting)
         owners = [Signal(size, name=f"owner_bit{bit}") for bit in range(len(self.again_context))]
         met = {obstacle: Signal(size, name=f"met_{obstacle.name.lower()}") for obstacle in Obstacle}
@@ -179,11 +180,11 @@ class QueueTurns(wiring.Component):
             )
 
     def _one(self, pulse, queue):
-        """The bit of a queue, while there is a pulse."""
+        """Return the bit of a queue, while there is a pulse."""
         return Mux(pulse, Const(1, len(self._waiting)) << queue, 0)[: len(self._waiting)]
 
     def _index(self, bits):
-        """Which of the bits is set, if one is."""
+        """Return the number of the bit that is set, if one is."""
         size = len(bits)
         width = len(self.queue)
         return Cat((bits & sum(1 << n for n in range(size) if n >> bit & 1)).any() for bit in range(width))

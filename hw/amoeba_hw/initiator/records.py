@@ -1,4 +1,4 @@
-"""What travels between the initiator's stages."""
+"""Records that travel between the initiator's stages."""
 
 from amaranth.lib import data, enum
 from amoeba_model.descriptors import TX_DESCRIPTOR
@@ -66,14 +66,14 @@ TICKET = data.StructLayout(
         "chained": 1,  # the next descriptor continues the request: no completion, the status is handed on
     }
 )
-"""What a request's completion says of its descriptor."""
+"""Fields of a request's completion that identify its descriptor."""
 
 COMPLETION_ORDER = data.StructLayout({"ticket": TICKET, "status": 8})
 """A finished request."""
 
 
 class PayloadKind(enum.Enum, shape=2):
-    """What a request packet carries behind its headers."""
+    """Payloads of request packets."""
 
     NONE = 0
     OPERANDS = 1
@@ -145,7 +145,7 @@ _LOGGED = {
 }
 
 LOGGED_PACKET = data.StructLayout(_LOGGED)
-"""What is kept of an unanswered packet: what its answer is for, and what it takes to send it again."""
+"""Record of an unanswered packet: the purpose of its answer, and everything needed to send it again."""
 
 NOTE = data.StructLayout({"noted": 1, "status": 8})
 """Whether an unanswered packet's own answer has come, before that of an older one, and what its status is."""
@@ -166,7 +166,7 @@ ABORT = data.StructLayout({"valid": 1, "number": 8})
 
 
 class RecoveryKind(enum.Enum, shape=2):
-    """What an answer may ask of a PDC besides what it answers."""
+    """Recoveries that an answer may ask of a PDC."""
 
     AT_ONCE = 0
     """Go back to a psn; at most once until a packet is answered."""

@@ -18,9 +18,9 @@ _FROM_PACKETIZER = ("take", "stays", "pop", "fails", "obstacle", "passes")
 class RequestQueues(wiring.Component):
     """A queue of requests for each peer entry, and one of NOPs about no peer for each context.
 
-    Contexts take turns, and the queues of a context among themselves; a queue whose first request has not gone on is
-    out of turn until there is reason to try again. What has FENCE_ALL is in order when all requests of its context
-    before it have left and been answered, and what is behind it when it has begun.
+    Contexts are served round robin, and so are the queues of a context. A queue whose first request has not gone on
+    is skipped until there is reason to try again. A request with FENCE_ALL is in order when all requests of its
+    context before it have left and been answered, and the requests behind it when it has begun.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class RequestQueues(wiring.Component):
     Members
     -------
     i : REQUEST stream
-        Never refused: who takes descriptors keeps a place for each, until ``left`` gives it back. The place may be
-        taken from the third cycle behind that on.
+        Never refused: the reader of descriptors reserves a place for each, until ``left`` releases it. The place may
+        be taken from the third cycle behind that on.
     generations : in, a bit per context
         Changes whenever the context's generation does.
     may_send, all_answered : in, a bit per peer
@@ -84,7 +84,7 @@ class RequestQueues(wiring.Component):
         )
 
     def connect_packetizer(self, packetizer):
-        """The assignments that connect it with a Packetizer, which hears of windows what it hears itself."""
+        """Return the assignments that connect a Packetizer, which sees the state of windows as the queues do."""
         return [
             *(getattr(packetizer, name).eq(getattr(self, name)) for name in _TO_PACKETIZER),
             *(getattr(self, name).eq(getattr(packetizer, name)) for name in _FROM_PACKETIZER),

@@ -20,7 +20,7 @@ class RequestStore(wiring.Component):
     Parameters
     ----------
     contexts, peers, depth : int
-        There is room for ``contexts`` * ``depth`` requests.
+        The memory holds ``contexts`` * ``depth`` requests.
 
     Members
     -------
@@ -63,7 +63,7 @@ class RequestStore(wiring.Component):
         self._fresh = Signal(range(self._entries + 1))
         """Places that have been used since the reset."""
         self._returned = Signal()
-        """A place that was given back is there."""
+        """A released place is there."""
 
     def elaborate(self, platform):
         m = Module()
@@ -104,7 +104,7 @@ class RequestStore(wiring.Component):
         depth = self._peers + self._contexts
         m.submodules.links = links = memory.Memory(shape=shape, depth=self._entries, init=[])
         m.submodules.lasts = lasts = memory.Memory(shape=place.shape(), depth=depth, init=[])
-        # Which came to an empty queue, and which became the first as another left: a memory for who writes.
+        # The request that came to an empty queue, and the one that became first as another left: a memory per writer.
         m.submodules.came = came = memory.Memory(shape=place.shape(), depth=depth, init=[])
         m.submodules.moved_up = moved_up = memory.Memory(shape=place.shape(), depth=depth, init=[])
         link, last, came_write, moved_write = (table.write_port() for table in (links, lasts, came, moved_up))
@@ -136,7 +136,7 @@ class RequestStore(wiring.Component):
             following.addr.eq(first),
             end.addr.eq(self.queue),
             single.eq(end.data == first),
-            # What arrives as the only one before it leaves is not linked yet.
+            # A request that arrives as the only one before it leaves is not linked yet.
             joins.eq(self.push & (self.arriving == self.queue)),
             self.more.eq(~single | joins),
             self.more_context.eq(Mux(single, context, following.data.context)),
@@ -151,5 +151,5 @@ class RequestStore(wiring.Component):
         ]
 
     def _one(self, pulse, queue):
-        """The bit of a queue, while there is a pulse."""
+        """Return the bit of a queue, while there is a pulse."""
         return Mux(pulse, Const(1, len(self._present)) << queue, 0)[: len(self._present)]

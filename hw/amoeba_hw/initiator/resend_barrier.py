@@ -16,8 +16,8 @@ _WAITING = data.StructLayout({"order": COMPLETION_ORDER, "chosen": _COUNT_BITS})
 class ResendBarrier(wiring.Component):
     """Passes a completion on when all packets that were on their way again as it came have their operands.
 
-    An answer can come while its packet is about to leave again, with its operands still to be read. What it answers
-    is complete, but the application's buffers are not its own before they have been read for the last time.
+    An answer can come while its packet is about to leave again, with its operands still to be read. Its request is
+    complete, but the application's buffers are not its own before they have been read for the last time.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ ANSWER = data.StructLayout(
         "order": COMPLETION_ORDER,  # valid with completes; its ticket always
     }
 )
-"""What an answer leads to."""
+"""Effects of an answer."""
 
 _DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64, "length": 14})
 _ROUTE = data.StructLayout({"forward": 1})
@@ -42,8 +42,8 @@ _ROUTES = 16
 class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
 
-    An answer is looked up, checked, and then acted on packet by packet, the oldest first, as sections 8 and 9 of the
-    architecture say. If that does not reach the packet that it is for, that one's entry is found, and it is kept::
+    An answer is looked up, checked, and then acted on packet by packet, the oldest first, as "Answers" and "Loss" of
+    README.md say. If that does not reach the packet that it is for, that one's entry is found, and it is kept::
 
         cycle       0         1         2         3         4
         answer a  look up | check   | step
@@ -67,9 +67,9 @@ class ResponseHandler(wiring.Component):
     generations : array of GENERATION_BITS
         Data for an earlier generation is not written.
     crowd, held : in
-        There may be no place for one more on ``answers``. What is there waits for the host; but if it is ``held`` by
-        packets that have to leave, answers are dropped instead, as if they had been lost, and flushes end early, to
-        be asked for anew; answers that were kept wait for the next one.
+        There may be no place for one more on ``answers``. The answers there wait for the host; but if packets that
+        have to leave hold them (``held``), answers are dropped instead, as if they had been lost, and flushes end
+        early, to be asked for anew; answers that were kept wait for the next one.
     failed, refused : in, a bit per peer
         A failed PDC takes no answers.
     doubtful : in, a bit per peer
@@ -160,9 +160,9 @@ class ResponseHandler(wiring.Component):
         self._expected = Signal()
         """The answer is to an unanswered packet."""
         self._meant = Signal()
-        """It has that one's message and job; a DEFAULT response has no job."""
+        """The answer has that packet's message and job; a DEFAULT response has no job."""
         self._bare = Signal()
-        """It has no response, as the answer to a CLOSE."""
+        """The answer has no response, as the answer to a CLOSE."""
         self._code = Signal(8)
         """The return code of the packet answered in this cycle, before anything else is held against it."""
         self._finished = Signal()
@@ -193,7 +193,7 @@ class ResponseHandler(wiring.Component):
             fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
-            # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
+            # An answer that waits for the host, or for a place, lets stores go first, and its PDC is looked up anew.
             yields.eq(parked & self.storing),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
@@ -251,7 +251,7 @@ class ResponseHandler(wiring.Component):
             m.next = "LOOK_UP"
 
     def _elaborate_gaps(self, m):
-        """What is known of the gaps of the PDC in hand, but for what this answer does to them."""
+        """Look up the gaps of the PDC in hand, without the effect of this answer."""
         gaps, header = self._gaps, self.responses.payload
         m.d.comb += [
             gaps.look_up.eq(self.answer_index),
@@ -272,7 +272,7 @@ class ResponseHandler(wiring.Component):
         ]
 
     def _check(self):
-        """The assignments that say what the answer is for."""
+        """Return the assignments that find the packet of the answer."""
         header, state = self.responses.payload, self.answer_state
         failed = self.failed.bit_select(self.answered_index, 1)
         distance = (header.psn - state.oldest_psn)[:32]
@@ -297,7 +297,7 @@ class ResponseHandler(wiring.Component):
         ]
 
     def _elaborate_step(self, m):
-        """What follows for the oldest packet: it is answered, or nothing more follows."""
+        """Answer the oldest packet, or end the step."""
         header, entry, state = self.responses.payload, self.log_entry, self._state
         own = Signal()
         covered = Signal()
@@ -348,7 +348,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [self._keeps.eq(1), self._finished.eq(0)]
 
     def _elaborate_keeping(self, m):
-        """What follows for the packet that the answer is for, which is younger than the oldest one."""
+        """Keep the answer of a packet that is younger than the oldest one."""
         header, gaps = self.responses.payload, self._gaps
         has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
         m.d.comb += [
@@ -421,7 +421,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [self.count_nacks_received.eq(0), self.count_dropped_response.eq(1)]
 
     def _elaborate_status(self, m, own):
-        """What the answer of the packet in hand says: OK or what is wrong."""
+        """Work out the status of the packet in hand: OK or the error."""
         entry = self.log_entry
         status = Signal(8)
         asked = Signal(14)

@@ -128,7 +128,7 @@ class RetransmissionTimers(wiring.Component):
         self._without_pdc = Signal(peers)
         """The last of them said that there is no PDC."""
         self._refuses = Signal()
-        """The PDC is given up since there is none for it."""
+        """The PDC is given up since the target has no PDC for it."""
         self._fails = Signal(peers)
         """To be given up at the next visit."""
 

@@ -16,12 +16,12 @@ _RANGE = data.StructLayout({"first": 32, "end": 32})
 class Retransmitter(wiring.Component):
     """Goes back to a packet of a PDC: the packets from there to the last one sent leave again, or those of a range.
 
-    It begins when every packet that was cut has been numbered; PDCs that send again take turns, a packet each.
-    Packets that are answered are left out, whether they were before or are meanwhile; but the oldest of a PDC is not,
-    even if its answer was kept, so that another makes the PDC go on.
+    Sending begins when every packet that was cut has been numbered; PDCs that send again are served round robin, a
+    packet each. Packets that are answered are left out, whether they were before or are meanwhile; but the oldest of
+    a PDC is not, even if its answer was kept, so that another makes the PDC go on.
 
-    What is asked for while a PDC sends a range again comes behind it; all that was asked for by then makes one range,
-    from the first packet to the last. A PDC that sends everything again does so from elsewhere if it is asked to.
+    Requests that come while a PDC sends a range again wait for its end, and then make one range, from the first
+    packet to the last. A PDC that sends everything again does so from elsewhere if it is asked to.
 
     A timeout and the end of a hold-off make the PDC go back to its oldest packet. No hold-off begins before that
     packet has left, so that NACKs for other packets never keep it back.
@@ -106,7 +106,7 @@ class Retransmitter(wiring.Component):
         self._from_oldest = Signal(peers)
         """Its first packet is the oldest unanswered one, not the one that was asked for."""
         self._in_part = Signal(peers)
-        """It has an end."""
+        """The attempt of the PDC has an end."""
         self._active = Signal(peers)
         """An attempt has begun and goes on."""
         self._active_in_part = Signal(peers)
@@ -163,7 +163,7 @@ class Retransmitter(wiring.Component):
                 & ~ends
             ),
             self._active.eq(((self._active & ~done) | picked) & ~later & ~ends),
-            # What is asked for in the cycle in which the one before is begun counts.
+            # A request in the cycle in which the attempt before is begun counts.
             self._begins.eq(((self._begins & ~picked) | asks | later | expired) & ~ends),
             self._from_oldest.eq((self._from_oldest & ~picked & ~begins_anew) | expired | waits | later),
             self._owes_oldest.eq(((self._owes_oldest & ~answered & ~oldest_resent) | expired | released) & ~ends),
@@ -172,7 +172,7 @@ class Retransmitter(wiring.Component):
         ]
 
     def _elaborate_origins(self, m, origins):
-        """Writes the range that an attempt is to send again."""
+        """Write the range that an attempt is to send again."""
         write, asked = origins.write_port(), origins.read_port()
         recovery = self._recovery
         pending = self._begins.bit_select(recovery.peer[: len(self.timer_peer)], 1)
@@ -248,13 +248,13 @@ class Retransmitter(wiring.Component):
                     ]
                     m.next = "CHECK"
             with m.State("CHECK"):
-                # What is neither between the two nor the end has been answered since it was asked for.
+                # A packet that is neither between the two nor the end has been answered since it was asked for.
                 m.d.sync += [psn.eq(Mux(behind, self.resend_oldest, wanted)), kept_end.eq(end)]
                 m.next = "READ"
                 with m.If((outstanding == 0) | (distance == outstanding) | over):
                     m.d.comb += done.eq(this)
                     m.next = "PICK"
-            # The log's answer does not wait, so there is room for it first.
+            # The log's answer does not wait, so its place is made free first.
             with m.State("READ"), m.If(self.log_granted & (~self.resends.valid | self.resends.ready)):
                 m.next = "OFFER"
             with m.State("OFFER"):
@@ -273,7 +273,7 @@ class Retransmitter(wiring.Component):
                 m.next = "PICK"
 
     def _elaborate_turns(self, m, peer):
-        """The next PDC after ``peer`` that may send a packet again, and whether there is one."""
+        """Find the next PDC after ``peer`` that may send a packet again, and whether there is one."""
         # A cut seen two cycles after its PDC was stopped shows in ``settled`` two cycles later.
         ripe = self.sending_again
         for cycle in range(_SETTLING):

@@ -1,4 +1,4 @@
-"""Which descriptors are fetched next."""
+"""Chooses the descriptors that are fetched next."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -15,10 +15,10 @@ MOST = 4
 
 
 class TransmitRing(wiring.Component):
-    """Indices of one context: what is in its transmit ring, and what room its completion ring and its queue have.
+    """Indices of one context: descriptors in its transmit ring, free entries of its completion ring and its queue.
 
-    What may be taken, ``count``, is found out a cycle ahead: nothing in the cycle after some were taken, and room
-    that comes counts a cycle later.
+    ``count``, the descriptors that may be taken, is found out a cycle ahead: 0 in the cycle after some were taken,
+    and released entries count a cycle later.
 
     ``used`` completion entries are those written and not consumed, and those that descriptors in flight may
     still need: all descriptors taken, less those that needed none, less those consumed. ``claimed`` places of the
@@ -76,7 +76,7 @@ class TransmitRing(wiring.Component):
         ]
         m.d.sync += self.count.eq(0)
         with m.If(self.registers.enable & places_free & (self.take == 0)):
-            # Without room, or beyond it when the driver moved the head past what was written: nothing.
+            # Without free entries, or beyond them when the driver moved the head past the written ones: nothing.
             limits = (waiting, Mux(room[16], 0, room[:16]), to_wrap, 64 - in_page)
             for count in range(1, MOST + 1):
                 with m.If(Cat(limit >= count for limit in limits).all()):
@@ -100,8 +100,10 @@ class TransmitRing(wiring.Component):
 
 
 class TransmitScheduler(wiring.Component):
-    """Takes descriptors from the transmit rings, in turns, as far as completion entries and the context's queue have
-    room for them: what was taken never waits for another context.
+    """Takes descriptors from the transmit rings, round robin, as far as they fit completion rings and queues.
+
+    A descriptor that was taken has a completion entry and a place in its context's queue, and never waits for another
+    context.
 
     Parameters
     ----------

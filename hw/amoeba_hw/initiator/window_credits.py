@@ -48,7 +48,7 @@ class _Credits(wiring.Component):
         with m.Elif(self.answered & (self.caution != 0)):
             m.d.sync += self.caution.eq(self.caution - 1)
         with m.If(self.opened):
-            # What was numbered before belongs to a PDC that is no more.
+            # Packets numbered before belong to a PDC that is no more.
             m.d.sync += [self.places.eq(waiting), self.closing.eq(0), self.caution.eq(0)]
         return m
 

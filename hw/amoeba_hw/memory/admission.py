@@ -1,4 +1,4 @@
-"""Which operations the arithmetic can take, known a cycle before they are issued."""
+"""Admission of operations to the arithmetic, decided a cycle before they are issued."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -8,14 +8,14 @@ __all__ = ["Admission"]
 
 
 class Admission(wiring.Component):
-    """Keeps operations from using one thing in one cycle: the commit, the adders, the pipeline's input.
+    """Keeps operations from using one resource in one cycle: the commit, the adders, the pipeline's input.
 
     A reservation table, looked at one cycle ahead and for both operations that may be next then.
 
     Parameters
     ----------
     uses : dict of str to dict of str to set of int
-        Per kind of operation, and per thing: in which cycles after its issue the kind uses it.
+        Per kind of operation, and per resource: in which cycles after its issue the kind uses it.
 
     Members
     -------
@@ -65,5 +65,5 @@ class Admission(wiring.Component):
         return m
 
     def _any(self, index, cycles, when):
-        """Whether the operation uses the thing in one of these cycles after its issue."""
+        """Whether the operation uses the resource in one of these cycles after its issue."""
         return Cat(self.kinds[index][kind] for kind, uses in cycles.items() if uses & when).any()

@@ -31,14 +31,14 @@ class Arithmetic(wiring.Component):
         operands               | prepare |
         target                           | lanes, or the pipeline begins |
 
-    The pipeline never refuses what is issued: who issues keeps to ``uses``.
+    The pipeline never refuses an issued operation: the issuer keeps to ``uses``.
 
     Parameters
     ----------
     width : int
         Bits of a beat.
     datatypes, ops, single_cycle_products
-        What to build. FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
+        Cells to build. FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
     wide_products : bool
         As for ArithmeticPipeline.
 

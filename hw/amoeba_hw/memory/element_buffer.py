@@ -26,7 +26,7 @@ class ElementBuffer(wiring.Component):
         ``gather_turn`` bytes, in this half. ``gather_starts``: the first part. ``gather_error``: the element
         cannot be used. Takes effect two cycles later.
     element, error : out
-        What has been gathered, from byte 0, the half that ``element_half`` chooses. Other bytes are meaningless.
+        The gathered element, from byte 0, the half that ``element_half`` chooses. Other bytes are meaningless.
     store, store_data : in
         Pulse: the element's result.
     scatter_turn, scatter_half : in

@@ -80,7 +80,7 @@ class MemoryEngine(wiring.Component):
     line_writes : write_beat stream
         Bursts of one line.
     runs : out
-        Combinational: requests are under way, one comes in this cycle, or stages settle behind the last, or a reset.
+        Combinational: requests are in flight, one comes in this cycle, or stages settle behind the last, or a reset.
         While it is low nothing here changes but LineHash's key before the first line: the clock may stand still.
     trace_line_read, trace_executed, trace_line_written : TRACE_SLOT
     count_atomic_beats, count_line_reads, count_line_writes, count_line_hits : out, pulses
@@ -122,11 +122,11 @@ class MemoryEngine(wiring.Component):
         m.submodules.table = table = LineTable(parameters)
         # Whether an operation finds an entry is known late, and its set is looked up: neither in the queue's cycle.
         m.submodules.lines = lines = RegisteredQueue(line_access(parameters), LINES_QUEUED)
-        # Room for those of all operations before the executor.
+        # Entries for all operations before the executor.
         overtaking = LINES_QUEUED + operations_queued(parameters) + 8
         m.submodules.operands_queue = operands_queue = Queue(line_operands(parameters), overtaking)
         m.submodules.operands_skid = operands_skid = SkidBuffer(line_operands(parameters))
-        # What comes next is decoded and looked up: not in the queues' cycle.
+        # The next operation is decoded and looked up: not in the queues' cycle.
         m.submodules.operations = operations = RegisteredQueue(line_operation(parameters), overtaking)
         m.submodules.entries = entries_queue = RegisteredQueue(
             range(entries(parameters)), operations_queued(parameters)
@@ -135,7 +135,7 @@ class MemoryEngine(wiring.Component):
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)
         m.submodules.write_back = write_back = WriteBack(parameters)
-        # What the packer does with a part takes its cycle: neither a memory's output nor the way back to the queue
+        # The packer's work on a part takes its whole cycle: neither a memory's output nor the way back to the queue
         # fits into it.
         m.submodules.results = results = RegisteredQueue(line_result(parameters), results_depth)
         # Next to what the memory of that queue holds, its registers, the packer and the executor's last stages hold a
@@ -179,7 +179,7 @@ class MemoryEngine(wiring.Component):
         connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
         connect_streams(m, results.o, packer.i)
         connect_streams(m, packer.o, wiring.flipped(self.results))
-        # Known late in the cycle, so the others hear of it one cycle after, and so does the table of commits. Nobody
+        # Known late in the cycle, so the others are notified one cycle after, and so is the table of commits. Nobody
         # asks for the new line as early as that, and nobody holds the entry any more.
         for other in (fetcher, write_back):
             m.d.sync += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.entry)]

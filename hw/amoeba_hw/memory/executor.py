@@ -53,7 +53,7 @@ class Executor(wiring.Component):
     - no byte that it touches will still be in the pipeline when it computes,
     - the pipeline can take it, and nothing else will commit when it will (Admission): there is one commit per cycle,
     - the steps of misaligned elements before it have had their effect, if it has to ``settle``,
-    - and its result will find room.
+    - and its result will fit.
 
     Bytes of the operation before come from what it commits as age 2 begins, those of the one before that from the
     commit register at age 1; older ones come from the store. A pipelined operation also takes bytes that leave the
@@ -75,7 +75,7 @@ class Executor(wiring.Component):
     operands : stream of line_operands
         One for each operation, in the same order: there from the cycle after the operation was accepted.
     answer : in, LINE_ANSWER
-        What the host had answered to the read of the line of the operation on ``i`` before this cycle.
+        Answer of the host, before this cycle, to the read of the line of the operation on ``i``.
     filled, filled_entry, filled_refused : in, pulse
         The host answered in the cycle before; the line is there, unless it was refused.
     read, read_entry, read_data : to LineStore
@@ -133,11 +133,11 @@ class Executor(wiring.Component):
         self._wide_uses = {latency + 1: uses for latency, uses in self._wide.uses.items()} if self._wide else {}
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
-        # What happens in this cycle: the operation is issued; it is, or there is none; the queue's next one is taken.
+        # Steps of this cycle: the operation is issued; it is, or none is there; the next one of the queue is taken.
         self._issues = Signal()
         self._moves = Signal(init=1)
         self._takes = Signal(init=1)
-        # What the host had answered for the operation that might be issued, and for the one behind it.
+        # Answers of the host for the operation that might be issued, and for the one behind it.
         self._answers = [Signal(LINE_ANSWER, name=f"answer_{index}") for index in range(2)]
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
@@ -169,7 +169,7 @@ class Executor(wiring.Component):
         longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses.get("result", ())))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
-        # What ends at age 2: what comes from the pipeline, or else what has taken one cycle.
+        # The operation that ends at age 2: one from the pipeline, or else one that has taken one cycle.
         self._ends = Signal(
             data.StructLayout({"touches": 1, "stores_element": 1, "entry": entry, "strobe": parameters.beat_bytes})
         )
@@ -206,7 +206,7 @@ class Executor(wiring.Component):
         return operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
 
     def _uses(self):
-        """What each kind of operation uses, for Admission."""
+        """Return the uses of each kind of operation, for Admission."""
         uses = {"at_once": {"result": {0}}} | self._arithmetic.uses
         if self._wide:
             uses["wide_first"] = {"halves": {0}}
@@ -216,7 +216,7 @@ class Executor(wiring.Component):
         return uses
 
     def _decode(self, m):
-        """The operation from the queue becomes the one behind the one that might be issued, and then that one."""
+        """Decode the queue's next operation, which is then behind the one that might be issued."""
         arithmetic, admission = self._arithmetic, self._admission
         arriving, coming = self.i.p, self._coming
         now, next_one = self._decoded[0], self._coming_decoded
@@ -266,7 +266,7 @@ class Executor(wiring.Component):
                 m.d.sync += decoded.kind[f"wide_{possible}"].eq(is_wide & arriving.half & (latency == possible))
 
     def _follow_answers(self, m):
-        """Keeps what the host has answered; returns whether the lines of both operations are there."""
+        """Keep the answers of the host; return whether the lines of both operations are there."""
         known = [Signal(LINE_ANSWER, name=f"known_{index}") for index in range(2)]
         for answer, latest, operation in zip(known, self._answers, (self._operations[0], self._coming), strict=True):
             m.d.comb += answer.eq(latest)
@@ -279,9 +279,9 @@ class Executor(wiring.Component):
         return [answer.present for answer in known]
 
     def _look_ahead(self, m, present):
-        """What happens in the next cycle to the operation that will be first then, and to those behind it.
+        """Decide on the next cycle of the operation that will be first then, and of those behind it.
 
-        Looked up for both operations that it may be; which one it is only chooses between the answers.
+        Both candidates are looked up; the choice between them only chooses between the answers.
         """
         issued, decoded, coming = self._operations[0], self._decoded[0], self._coming
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
@@ -302,7 +302,7 @@ class Executor(wiring.Component):
                 self._admission.blocked[index],
             )
             m.d.comb += blocked[index].eq(Cat(waits).any())
-        # What is issued in this cycle enters the pipeline only now.
+        # An operation issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
             same_entry |= decoded.wide & (coming.entry == self._first_entry)
@@ -325,7 +325,7 @@ class Executor(wiring.Component):
         ]
 
     def _issue(self, m):
-        """Reads the line and tells the end of the request; finds out whether the operation cannot be executed."""
+        """Read the line and signal the end of the request; find out whether the operation cannot be executed."""
         operation = self._operations[0]
         m.submodules.finish_line = finish_line = FinishLine(COMMITTED, self._longest)
         m.d.comb += [
@@ -348,7 +348,7 @@ class Executor(wiring.Component):
     def _will_be_late(self, operation):
         """Whether, in the next cycle, bytes that the operation touches will come from the pipeline too late for it.
 
-        What comes at the time at which it would compute is early enough for a pipelined operation; another
+        Bytes that come at the time at which it would compute are early enough for a pipelined operation; another
         one is not issued then anyway, since it could not commit. Only halves of wide elements are too late
         then: they are passed on from the commit register, not from where they come out.
         """
@@ -379,7 +379,7 @@ class Executor(wiring.Component):
             self._pass_on_wide(m)
 
     def _enter(self, m, cycles, enters, error, entry, wide=0, half=0):
-        """An operation of a kind that ``enters`` gets its place among the results, if it is issued.
+        """Give an operation of a kind that ``enters`` its place among the results, if it is issued.
 
         No operation is issued whose place another has (Admission).
         """
@@ -489,8 +489,8 @@ class Executor(wiring.Component):
             with m.If(ends_late.wide):
                 half = self._wide.result.word_select(ends_late.half, self._parameters.data_width)
                 m.d.comb += late_result.eq(half)
-        # What has been calculated, and which of two outcomes others have, is known last: all that can be done to them
-        # without has happened then.
+        # The calculated result, and the choice between the two outcomes of other operations, are known last: all work
+        # that does not depend on them has happened then.
         outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
         calculates = Signal()
         m.d.comb += calculates.eq(arithmetic.calculates & ~ends_late.valid)

@@ -17,7 +17,7 @@ class FinishLine(wiring.Component):
     least : int
         Cycles from the issue of a request's last operation to the request's end, at least; 2 or more.
     most_extra : int
-        What ``extra`` can be.
+        Maximum of ``extra``.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Which set of the line table a line belongs to: nobody can tell from outside."""
+"""Hash from a line to its set of the line table, which nobody can tell from outside."""
 
 from functools import reduce
 from operator import xor
@@ -22,7 +22,7 @@ class LineHash(wiring.Component):
 
     The key goes on to another one in every cycle until it is held: all columns move down by one, and the new one is
     the last but ``bits`` plus some of those between, by the bits of a shift register. A reset of the NIC does not
-    begin anew. Which key it is thus depends on the cycle in which the first line is asked for.
+    begin anew. The key thus depends on the cycle in which the first line is asked for.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ __all__ = ["LineStore"]
 
 
 class LineStore(wiring.Component):
-    """Two memories with a line per entry: what came from the host, and what operations wrote since.
+    """Two memories with a line per entry: bytes from the host, and bytes that operations wrote since.
 
     A byte's newest value is the written one if it was written since the entry was allocated. With one memory
     each, lines arrive and operations commit at the same time, in any order. A byte is dirty if it was written since
@@ -95,7 +95,7 @@ class LineStore(wiring.Component):
         return m
 
     def _account(self, m):
-        """Which bytes are written and dirty; returns those written of the entry read in the cycle before."""
+        """Keep account of written and dirty bytes; return those written of the entry read in the cycle before."""
         count, strobe = entries(self._parameters), self._parameters.data_width // 8
         m.submodules.writes = writes = EntryRecords(strobe, count, readers=3)
         m.submodules.changes = changes = EntryRecords(strobe, count, readers=2)

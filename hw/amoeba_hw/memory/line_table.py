@@ -1,4 +1,4 @@
-"""Which lines are in flight, and for how long they have to stay."""
+"""Table of the lines in flight, and of how long they have to stay."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -20,7 +20,7 @@ __all__ = ["LineTable", "line_fetch"]
 
 
 def line_fetch(parameters: NicParameters) -> data.StructLayout:
-    """A line to be read from the host into an entry; ``pdc`` and ``psn`` of who asked are for the trace."""
+    """Return the layout of a line to be read into an entry; ``pdc`` and ``psn`` of its request are for the trace."""
     return data.StructLayout(
         {
             "line": 64 - line_address_bits(parameters),
@@ -104,7 +104,7 @@ class LineTable(wiring.Component):
                 "hit": Out(1),
             }
         )
-        # What is in the second stage.
+        # The operation in the second stage.
         self._present = Signal()
         self._access = Signal(line_access(parameters))
         self._set = Signal(range(self._sets))
@@ -158,7 +158,7 @@ class LineTable(wiring.Component):
         return m
 
     def _rows(self, m, name, shape):
-        """A memory of a row per set, of which each way can be written alone."""
+        """Make a memory of a row per set, of which each way can be written alone."""
         layout = data.ArrayLayout(shape, self._ways)
         m.submodules[name] = rows = memory.Memory(shape=layout, depth=self._sets, init=[])
         return rows.read_port(domain="comb"), rows.write_port(granularity=1)
@@ -186,7 +186,7 @@ class LineTable(wiring.Component):
             write.en.eq(Mux(takes, way, 0)),
             *(write.data[index].tag.eq(taken_tag) for index in range(self._ways)),
             *(write.data[index].context.eq(taken_context) for index in range(self._ways)),
-            # What is taken in this cycle is known late in it, and taken into account in the second stage.
+            # The way taken in this cycle is known late in it, and taken into account in the second stage.
             overtaken.eq(Mux(self._taken_set_is_same, self._taken, 0)),
             self._matches.eq((self._same_tag & ~overtaken) | Mux(self._taken_tag_is_same, overtaken, 0)),
             self._belongs.eq((self._same_context & ~overtaken) | Mux(self._taken_context_is_same, overtaken, 0)),
@@ -210,7 +210,7 @@ class LineTable(wiring.Component):
         """Second stage: the way for the operation, none if all are in use, or the line is another context's.
 
         Returns whether there is one, whether it holds the line, and whether the line was fetched already. As long as
-        the operation waits for room, entries go out of use, and each cycle decides anew.
+        the operation waits for ``room``, entries go out of use, and each cycle decides anew.
         """
         found, hit, fetched = Signal(), Signal(), Signal()
         joinable, free = Signal(self._ways), Signal(self._ways)
@@ -227,7 +227,7 @@ class LineTable(wiring.Component):
         return found, hit, fetched
 
     def _note_fetch(self, m, joins, way, fetched):
-        """Keeps account of the lines that were fetched."""
+        """Keep account of the lines that were fetched."""
         read, write = self._rows(m, "fetched", 1)
         m.d.comb += [read.addr.eq(self._set), write.addr.eq(self._set), write.en.eq(Mux(joins, way, 0))]
         m.d.comb += self._was_fetched.eq(read.data.as_value())

@@ -78,7 +78,7 @@ class LineUse(wiring.Component):
             Cat((joins[way] != retirements[way]) | (queued[way] != writes[way]) for way in range(self._ways))
             for joins, retirements, queued, writes in zip(*counts, strict=True)
         )
-        # What moves and who joins is known late in the cycle, so it meets what was looked up behind registers.
+        # The moves and the joining way are known late in the cycle, so they meet looked-up counts behind registers.
         stayed, came, joined = (Signal(self._ways, name=name) for name in ("stayed", "came", "came_along"))
         moved, same_set = Signal(), Signal()
         m.d.sync += [
@@ -98,7 +98,8 @@ class LineUse(wiring.Component):
 
     def _count(self, m, name, most, changed_set, changed_ways, enable=1):
         """Numbers up to ``most``, of which those of some ways of a set grow by one; returns two sets of them:
-        those of ``looked_set`` and those of ``next_set``."""
+        those of ``looked_set`` and those of ``next_set``.
+        """
         layout = data.ArrayLayout(most.bit_length(), self._ways)
         m.submodules[name] = numbers = memory.Memory(shape=layout, depth=self._sets, init=[])
         write = numbers.write_port(granularity=1)

@@ -1,4 +1,4 @@
-"""What travels inside the memory engine: operations on one line each, their commits and their results."""
+"""Records inside the memory engine: operations on one line each, their commits and their results."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -46,12 +46,12 @@ def table_ways(parameters: NicParameters) -> int:
 
 
 def table_sets(parameters: NicParameters) -> int:
-    """Sets of entries of the line table; the low bits of an entry's number say its set, the others its way."""
+    """Return the number of sets of the line table. The low bits of an entry say its set, the others its way."""
     return entries(parameters) // table_ways(parameters)
 
 
 def operations_queued(parameters: NicParameters) -> int:
-    """Depth of the operation queue: room for operations on all lines on their way, and as many that hit them."""
+    """Return the depth of the operation queue: operations on all lines on their way, and as many that hit them."""
     return 2 * parameters.lines
 
 
@@ -76,7 +76,7 @@ def context_bits(parameters: NicParameters) -> int:
 
 
 def whole_context(context: Value) -> Value:
-    """The number of a context, or NO_CONTEXT, of what it was cut to."""
+    """Restore the number of a context, or NO_CONTEXT, from its lower bits."""
     return Mux(context.all(), NO_CONTEXT, context)
 
 
@@ -113,7 +113,7 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
 
 
 def line_access(parameters: NicParameters) -> data.StructLayout:
-    """What the line table has to know of an operation: its line, and what its entry is wanted for."""
+    """Return the layout of an operation for the line table: its line, and the purpose of its entry."""
     return data.StructLayout(
         {
             "line": 64 - line_address_bits(parameters),
@@ -126,23 +126,25 @@ def line_access(parameters: NicParameters) -> data.StructLayout:
 
 
 def line_operation(parameters: NicParameters) -> data.StructLayout:
-    """An operation on (a part of) a line. It overtakes its line_access: nobody needs it until it is executed, and so
-    many bits are slow to stop."""
+    """Return the layout of an operation on (a part of) a line.
+
+    An operation overtakes its line_access: nobody needs it until it is executed, and so many bits are slow to stop.
+    """
     return _operation(parameters, {})
 
 
 def line_operands(parameters: NicParameters) -> data.StructLayout:
-    """The operands of an operation, at their place in the line; they are needed a cycle later than it."""
+    """Return the layout of an operation's operands, at their place in the line; they are needed a cycle later."""
     return data.StructLayout({"operand": parameters.data_width, "compare": parameters.data_width})
 
 
 def queued_operation(parameters: NicParameters) -> data.StructLayout:
-    """An operation, together with the entry of the line table in which its line is."""
+    """Return the layout of an operation, together with the entry of the line table in which its line is."""
     return _operation(parameters, {"entry": range(entries(parameters))})
 
 
 def commit_of(parameters: NicParameters) -> data.StructLayout:
-    """The end of an operation on a line: with bytes to store if any ``strobe`` is set. Never waits."""
+    """Return the layout of the end of an operation: with bytes to store if any ``strobe`` is set. Never waits."""
     return data.StructLayout(
         {
             "valid": 1,
@@ -154,7 +156,7 @@ def commit_of(parameters: NicParameters) -> data.StructLayout:
 
 
 def line_result(parameters: NicParameters) -> data.StructLayout:
-    """The old value of a line, of which ``count`` bytes from ``offset`` belong to the result."""
+    """Return the layout of an old line, of which ``count`` bytes from ``offset`` belong to the result."""
     offset_bits = line_address_bits(parameters)
     return data.StructLayout(
         {

@@ -80,8 +80,8 @@ class ResultPacker(wiring.Component):
         with m.If(taken):
             m.d.sync += filled.eq(Mux(self.i.p.last, 0, next_end))
 
-        # Second stage: put together with the bytes that are there. What is left after the last beat but one of a
-        # packet leaves while the next part, which then is a packet's first, passes without filling a beat.
+        # Second stage: put together with the bytes that are there. The bytes left after the last beat but one of a
+        # packet leave while the next part, which then is a packet's first, passes without filling a beat.
         gathered = Signal(width)
         error = Signal()
         tail = Signal(range(beat_bytes))

@@ -43,7 +43,7 @@ class RequestSplitter(wiring.Component):
         and the request behind them one more. A request without bytes is one operation that touches no line. Never
         waits.
     room : in
-        What comes out ``STAGES`` cycles later will be taken.
+        The output of ``STAGES`` cycles later will be taken.
     """
 
     STAGES = 2
@@ -136,10 +136,10 @@ class RequestSplitter(wiring.Component):
         return m
 
     def _accept(self, m):
-        """Takes a request; returns what is in registers one cycle after what the walk by lines begins with.
+        """Take a request; return its registered fields, one cycle later than the fields for :class:`LineWalk`.
 
         So many bits are slow to enable, and nobody needs them sooner: the second stage describes a step by them, and
-        the walk by elements begins when they are there.
+        :class:`ElementWalk` begins when they are there.
         """
         incoming, latest = self.requests.p, Signal(MEMORY_REQUEST)
         described = Signal(data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6}))
@@ -162,7 +162,7 @@ class RequestSplitter(wiring.Component):
             m.d.sync += [
                 self._occupied.eq(self.requests.valid),
                 self._idle.eq(~self.requests.valid),
-                # Which way a request goes is found out before its first step.
+                # The way of a request, by lines or by elements, is found out before its first step.
                 self._by_elements.eq(self._goes_by_elements(_element_size(m, incoming.datatype))),
                 self._has_operand.eq(incoming.has_operand),
                 self._has_compare.eq(incoming.has_compare),
@@ -184,7 +184,7 @@ class RequestSplitter(wiring.Component):
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 
     def _as_fitting(self, request):
-        """The datatype; instead of one wider than a beat its parts', where they do not depend on each other."""
+        """Return the datatype, or that of its parts if it is wider than a beat, and they are independent."""
         if Datatype.FI_LONG_DOUBLE_COMPLEX.size <= self._parameters.beat_bytes:
             return request.datatype
         by_parts = request.op.matches(*PART_BY_PART) & (request.datatype == Datatype.FI_LONG_DOUBLE_COMPLEX)
@@ -237,7 +237,7 @@ class RequestSplitter(wiring.Component):
         ]
         with m.If(is_new):
             m.d.sync += before.eq(rotated)
-        # What the rotation brought below `place` belongs to the next line; there the line before left its own.
+        # Bytes that the rotation brought below `place` belong to the next line; there the line before left its own.
         below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)
         m.d.sync += self.o_operands[name].eq(merge(below, before, rotated))
 

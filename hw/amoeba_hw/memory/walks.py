@@ -14,7 +14,7 @@ ELEMENT_BYTES = 32
 
 
 def STEP(parameters: NicParameters) -> data.StructLayout:
-    """One step of a walk; members as in line_operation, and what becomes of the operand beat on offer."""
+    """Return the layout of a step: members as in line_operation, and the fate of the operand beat on offer."""
     offset_bits = line_address_bits(parameters)
     return data.StructLayout(
         {
@@ -41,7 +41,7 @@ def STEP(parameters: NicParameters) -> data.StructLayout:
 class LineWalk(wiring.Component):
     """Goes through the bytes from ``address`` line by line, through those of one request after the other.
 
-    Everything about the step on offer is in registers, most of all that it is the last one: whatever moves with it
+    Everything about the step on offer is in registers, most of all that it is the last one: logic that moves with it
     need not wait for a difference of lengths.
 
     Parameters
@@ -57,7 +57,7 @@ class LineWalk(wiring.Component):
     advance : in
         In the next cycle, the next step is on offer. ``starts`` is known sooner.
     step : out
-        The step with ``finishes`` set ends the walk.
+        The step with ``finishes`` set is the last one.
     """
 
     def __init__(self, parameters: NicParameters):
@@ -131,7 +131,7 @@ class ElementWalk(wiring.Component):
     advance : in
         The step on offer is taken.
     step : out
-        The step with ``finishes`` set ends the walk.
+        The step with ``finishes`` set is the last one.
     """
 
     def __init__(self, parameters: NicParameters):
@@ -199,10 +199,10 @@ class ElementWalk(wiring.Component):
         return m
 
     def _measure(self, m, done):
-        """Keeps account of where the element's bytes are; returns the place and size of this step's.
+        """Keep account of where the element's bytes are; return the place and size of this step's.
 
-        Offset in the line and what is left are registers instead of differences between the cursor's, so that
-        the room, and whether it will do, is known early in the cycle.
+        Offset in the line and bytes left are registers instead of differences between the cursor's, so that
+        ``room``, and whether it is enough, is known early in the cycle.
         """
         step = self.step
         offset_bits = line_address_bits(self._parameters)
@@ -212,9 +212,9 @@ class ElementWalk(wiring.Component):
         element_ends = Signal()
         in_half = done[:offset_bits]
         m.d.comb += [
-            # Room in the line, and in this half of the element.
+            # Bytes left in the line, and in this half of the element.
             room.eq(beat_bytes - Mux(step.compute | (in_half > offset), in_half, offset)),
-            # What is left fits the room; said so that it need not wait for which of the two is smaller.
+            # The rest of the element fits ``room``; written so that it need not wait for the smaller of the two.
             element_ends.eq((left + in_half <= beat_bytes) & (step.compute | (left + offset <= beat_bytes))),
             count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
         ]

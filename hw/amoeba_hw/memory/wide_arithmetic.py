@@ -20,8 +20,7 @@ PART_BY_PART = (Op.FI_SUM, Op.FI_DIFF, Op.FI_ATOMIC_READ, Op.FI_ATOMIC_WRITE)
 
 
 class WideArithmetic(wiring.Component):
-    """Takes an element half by half and gives back the whole result, ``latency`` cycles after the target's
-    second half.
+    """Takes an element half by half, and returns the whole result ``latency`` cycles after the target's second half.
 
     ::
 
@@ -35,14 +34,14 @@ class WideArithmetic(wiring.Component):
     Products are the pipeline's, which takes four products and two sums for each.
 
     Throughput: an element every two cycles; after the second half of a product, no half is loaded for
-    ``PRODUCT_LOADS`` cycles. No two may have their results within two cycles. Who loads sees to both.
+    ``PRODUCT_LOADS`` cycles. No two may have their results within two cycles. The user of ``load`` sees to both.
 
     Parameters
     ----------
     width : int
         Bits of a half.
     ops
-        What to build.
+        Operations to build.
 
     Members
     -------
@@ -65,8 +64,8 @@ class WideArithmetic(wiring.Component):
     multiplies : bool
         Whether there are products.
     uses : dict of int to dict of str to set of int
-        By latency: what the element uses in which cycles after the second half of its target, for Admission; "halves"
-        is what the first half of any uses as it comes.
+        By latency: resources of the element, with the cycles after the second half of its target, for Admission. The
+        first half of any element uses "halves" as it comes.
     """
 
     DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
@@ -170,7 +169,7 @@ class WideArithmetic(wiring.Component):
         return m
 
     def _gather(self, m, name, load, half, value):
-        """The element that two halves make."""
+        """Join two halves to an element."""
         element = Signal(2 * len(value), name=name)
         for place in range(2):
             with m.If(load & (half == place)):

@@ -43,8 +43,8 @@ class WriteBack(wiring.Component):
     written, written_entry : out
         Pulse: ``line_writes`` has accepted what the entry was queued for.
     queued, accepted : out, 8 bits more than an entry's number
-        How often a line was queued, and how often one was accepted, modulo their range. What was committed when
-        ``queued`` was n is on its way to the host when ``accepted`` has reached n.
+        How often a line was queued, and how often one was accepted, modulo their range. Bytes committed when
+        ``queued`` was n are on their way to the host when ``accepted`` has reached n.
     trace_line_written : TRACE_SLOT
     """
 
@@ -78,7 +78,7 @@ class WriteBack(wiring.Component):
         m = Module()
         count = entries(self._parameters)
         offset_bits = line_address_bits(self._parameters)
-        # An entry waits at most once, so the queue always has room.
+        # An entry waits at most once, so the queue is never full.
         m.submodules.queue = queue = Queue(range(count), count + 2)
         place = data.StructLayout({"line": 64 - offset_bits, "context": context_bits(self._parameters)})
         m.submodules.lines = lines = memory.Memory(shape=place, depth=count, init=[])

@@ -1,4 +1,4 @@
-"""What a message takes of a receive's buffer."""
+"""Use of a receive's buffer by a message."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

@@ -26,7 +26,7 @@ __all__ = ["MatchUnit"]
 
 
 class MatchUnit(wiring.Component):
-    """Matches messages and receive descriptors, one after the other (section 10 of the architecture).
+    """Matches messages and receive descriptors, one after the other (README.md).
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class MatchUnit(wiring.Component):
     generations : array of GENERATION_BITS, In
         A change empties the context's lists and frees its slots before anything else is matched.
     messages : CHECKED_REQUEST stream
-        Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. Those of an
-        earlier generation, be it of the context that receives them or of the one that they are for, or to which no
-        event was promised, or no slot where one may be needed, are DISABLED.
+        Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. They are
+        DISABLED if they are of an earlier generation, be it of the context that receives them or of the one that they
+        are for, or if no event is reserved for them, or no slot where one may be needed.
     orders : RECEIVE_ORDER stream
-        To each an event was promised, and there is a place for each RECEIVE: see ``receive_room``. Those of an
-        earlier generation do nothing. When both wait, messages and orders take turns.
+        An event is reserved for each, and a place for each RECEIVE: see ``receive_room``. Orders of an earlier
+        generation do nothing. When both wait, messages and orders alternate.
     searches, found : RECEIVE_SEARCH stream, Out(1)
         With the transfer: whether such a message would meet a receive. They go where a message's turn would be, and
         never wait together with messages.
@@ -57,13 +57,13 @@ class MatchUnit(wiring.Component):
         Each message, with what is to be done about it, and for each order that has an event an entry with
         ``answer.silent``. ``answer.event.promised`` is set where an event is to be written.
     event_give_back : EVENT_CLAIM, Out
-        An event that was promised to what is being taken is not needed.
+        The event reserved for the message or order that is being taken is not needed.
     receive_room : Out, a bit per context
         One more receive can be posted.
     slots_free : array of out
         Free slots of each context: fewer by one before the message that takes one is taken.
     settled : Out, a bit per context
-        What is in the lists is of the current generation.
+        The lists hold the current generation.
     count_messages_matched, count_messages_unexpected : Out(1)
 
     ::
@@ -75,7 +75,7 @@ class MatchUnit(wiring.Component):
 
     A row has 16 entries. So a message that meets one of the first 16 receives costs 7 cycles, and one more for each
     further row looked at; a tagged atomic that meets none of 64 costs 8. One that finds an empty list and waits, or a
-    RECEIVE that is posted so, costs 6. Nothing is looked for by what is DISABLED or refused: 3. A release costs 3, a
+    RECEIVE that is posted so, costs 6. DISABLED messages and refused orders search nothing: 3. A release costs 3, a
     search 2, as it begins in REST, and one for each row looked at.
     """
 
@@ -104,11 +104,11 @@ class MatchUnit(wiring.Component):
             }
         )
         self._is_order = Signal()
-        """What is being matched is an order, otherwise a message; stays while nothing is."""
+        """An order is being matched, otherwise a message; stays while nothing is."""
         self._is_search = Signal()
         """A search is being done, which is neither, or will be if one is chosen now."""
         self._is_current = Signal()
-        """It was of its contexts' generations when it was chosen."""
+        """The message or order was of its contexts' generations when it was chosen."""
         self._context = Signal(range(contexts))
         self._emptied = Signal(range(contexts))
         """The context whose lists are being emptied."""
@@ -185,7 +185,7 @@ class MatchUnit(wiring.Component):
         ]
 
     def _elaborate_keys(self, m, posted, waiting, message, order):
-        """What the lists are to look for, and what is to be put into them."""
+        """Assign the keys that the lists look for, and the entries that are put into them."""
         m.d.comb += [
             posted.list.eq(Mux(self._is_search, self.searches.p.context, self._context)),
             waiting.list.eq(self._context),
@@ -201,7 +201,7 @@ class MatchUnit(wiring.Component):
         ]
 
     def _elaborate_choice(self, m, posted):
-        """What is done next. A release goes before its generation's lists are emptied: it is for a slot of theirs."""
+        """Choose the next work. A release goes before its generation's lists are emptied, which hold its slot."""
         event, order = self.messages.p.answer.event, self.orders.p
         others = self.messages.valid | self.searches.valid
         takes_order = self.orders.valid & ~self.keeps & (~others | ~self._is_order)
@@ -211,7 +211,7 @@ class MatchUnit(wiring.Component):
         target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
         m.d.sync += self._found.eq(0)
-        # Whatever is chosen: in this state the lists do nothing but begin a search, and the path to them stays short.
+        # For every choice: in this state the lists do nothing but begin a search, and the path to them stays short.
         m.d.comb += self._is_search.eq(1)
         for index in reversed(range(self._parameters.contexts)):
             with m.If(~self.settled[index]):
@@ -247,7 +247,7 @@ class MatchUnit(wiring.Component):
             m.next = "REST"
 
     def _elaborate_question(self, m, posted):
-        """The list needs two cycles at least, so that nothing is found in the one in which the search is chosen."""
+        """Search the list, which needs two cycles at least: nothing is found in the cycle that chooses the search."""
         m.d.comb += [
             posted.commands.valid.eq(1),
             posted.commands.p.action.eq(ListAction.FIND),

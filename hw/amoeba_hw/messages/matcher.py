@@ -27,7 +27,7 @@ _PLACES = 64
 
 
 class Matcher(wiring.Component):
-    """Decides what becomes of messages and receive descriptors (section 10 of the architecture).
+    """Decides what becomes of messages and receive descriptors (README.md).
 
     ::
 
@@ -57,17 +57,17 @@ class Matcher(wiring.Component):
         Receive descriptors. An answer is always taken.
     checked : CHECKED_REQUEST stream
     matched : CHECKED_REQUEST stream
-        The same in order, and between them what receive descriptors have to say: ``answer.silent``. Of messages,
+        The same in order, and between them the events of receive descriptors: ``answer.silent``. Of messages,
         ``answer.event.promised`` is set where an event is to be written.
     event_room : In, a bit per context
         ``event_promise`` may be given now.
     event_promise, event_give_back : EVENT_CLAIM, Out
-        Room for a receive descriptor's event is taken; room that was promised to a message or a receive descriptor is
-        not needed.
+        An entry for a receive descriptor's event is reserved; an entry reserved for a message or a receive descriptor
+        is not needed.
     slot_promise : EVENT_CLAIM, In
         A message was accepted: one slot is taken.
     slot_open : Out, a bit per context
-        There is a free slot that nobody was promised. Shows everything up to the cycle before.
+        A free slot is not reserved. Shows everything up to the cycle before.
     receive_question, receive_reply : RECEIVE_QUESTION, In, RECEIVE_REPLY, Out
         Of :class:`~amoeba_hw.messages.kept_receives.KeptReceives`.
     message_accepted : In(1)
@@ -180,7 +180,7 @@ class Matcher(wiring.Component):
             kept.question.eq(self.receive_question),
             self.receive_reply.eq(kept.reply),
             kept.accepted.eq(self.message_accepted),
-            # Whatever became of the request, it is in no other's way any more.
+            # Matched or refused, the request blocks no other any more.
             kept.settled.eq(self.checked.valid & self.checked.ready & request.message.valid & ~request.dropped),
             kept.found.eq(unit.found),
             unit.keeps.eq(kept.keeps),
@@ -203,7 +203,7 @@ class Matcher(wiring.Component):
             releases.enabled.eq(Cat(context.enable for context in self.contexts)),
             rooms.settled.eq(unit.settled),
             rooms.promise.eq(self.slot_promise),
-            # Whatever became of the request, its slot is taken now, or not needed.
+            # Matched or refused, the request has taken its slot now, or does not need it.
             rooms.settle.valid.eq(self.checked.valid & self.checked.ready & request.message.slot_promised),
             rooms.settle.context.eq(request.answer.event.context),
             rooms.settle.generation.eq(request.answer.event.generation),

@@ -1,4 +1,4 @@
-"""What becomes of a message."""
+"""Verdict on a message."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -15,7 +15,7 @@ __all__ = ["MessageVerdict"]
 
 
 class MessageVerdict(wiring.Component):
-    """What a message does with the receive that was found for it, or without one. Combinational.
+    """Decides about a message with the receive that was found for it, or without one. Combinational.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class MessageVerdict(wiring.Component):
     announces : In(1)
         If it has to wait it has an event, too.
     message : WAITING_MESSAGE, Out
-        What others have to know of it; depends on ``request`` alone.
+        The message as the lists keep it; depends on ``request`` alone.
     meets : Out(1)
         It meets the receive.
     rest, used_up : POSTED_RECEIVE, Out(1)
-        What the receive then is, unless it is no more.
+        The receive afterwards, unless it is used up.
     waits, into_slot : Out(1)
         It joins the unexpected messages; it takes a slot, be it for that or because it is a rendezvous.
     decided : CHECKED_REQUEST, Out

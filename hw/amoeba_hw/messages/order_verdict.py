@@ -1,4 +1,4 @@
-"""What becomes of a receive descriptor."""
+"""Verdict on a receive descriptor."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -15,7 +15,7 @@ __all__ = ["OrderVerdict"]
 
 
 class OrderVerdict(wiring.Component):
-    """What a receive descriptor does with what was found for it, or without anything. Combinational.
+    """Decides about a receive descriptor with the message or receive found for it, or without one. Combinational.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class OrderVerdict(wiring.Component):
     found, message, slot : In(1), WAITING_MESSAGE, In
         The oldest unexpected message that matches; of a CANCEL ``found`` says that a posted receive does.
     receive : POSTED_RECEIVE, Out
-        What is posted of it; depends on ``order`` alone.
+        The receive as it is posted; depends on ``order`` alone.
     refused, cancels : Out(1)
         It makes no sense, or could not be read: nothing is looked for; or it is a CANCEL. Depend on ``order`` alone.
     posts, takes : Out(1)
@@ -35,7 +35,7 @@ class OrderVerdict(wiring.Component):
     again, used : Out(1), Out(32)
         It wants to look once more, without so many bytes of its buffer.
     entry : CHECKED_REQUEST, Out
-        What it has to say, unless it ``posts``.
+        Its event, unless it ``posts``.
     """
 
     def __init__(self, parameters):
@@ -93,7 +93,7 @@ class OrderVerdict(wiring.Component):
         ]
 
     def _elaborate_entry(self, m):
-        """An answer to nobody, with an event."""
+        """Assign the entry: an answer to nobody, with an event."""
         answer, event, message = self.entry.answer, self.entry.answer.event, self.message
         shows = Signal()
         """The event is about a message."""

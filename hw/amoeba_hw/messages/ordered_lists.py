@@ -10,7 +10,7 @@ __all__ = ["ListAction", "OrderedLists", "list_command", "list_result"]
 
 
 class ListAction(enum.Enum, shape=3):
-    """What a command does to its list."""
+    """Commands to a list."""
 
     FIND = 0
     """Look for the oldest entry that matches ``key``."""
@@ -31,7 +31,7 @@ class ListAction(enum.Enum, shape=3):
 
 
 def list_command(lists, places, entry, key):
-    """What is to be done to which list; ``key``, ``entry`` and ``index`` where the action names them."""
+    """Return the layout of a command to a list, with ``key``, ``entry`` and ``index`` where the action names them."""
     return data.StructLayout(
         {"action": ListAction, "list": range(max(2, lists)), "key": key, "entry": entry, "index": range(places)}
     )
@@ -45,9 +45,9 @@ def list_result(places, entry):
 class OrderedLists(wiring.Component):
     """Several lists with places of their own, several entries of which are looked at in every cycle.
 
-    What is looked for of each entry, and its place, stand in rows, in the order of the list without a gap: a row over
-    as many memories as entries are looked at together. Entries themselves stay in their places. When one leaves the
-    list, all behind it move up, a row in each cycle, while the result is taken and in the cycles after it.
+    The searched fields of each entry, and its place, stand in rows, in the order of the list without a gap: a row
+    over as many memories as entries are looked at together. Entries themselves stay in their places. When one leaves
+    the list, all behind it move up, a row in each cycle, while the result is taken and in the cycles after it.
 
     Parameters
     ----------
@@ -112,11 +112,11 @@ class OrderedLists(wiring.Component):
         """A row of the list is being moved: the memories show it, and of the first way the row behind it."""
         self._moved_row = Signal(self._row_bits)
         self._stays = Signal(self._ways)
-        """Which it is, and the ways of it that stay."""
+        """The row that is moved up, and the ways of it that stay."""
         self._address, self._address_behind = (
             Signal(self._row_bits + len(self.commands.p.list), name=name) for name in ("address", "address_behind")
         )
-        """What is read of the ways, and of the first one."""
+        """Addresses that are read of the ways, and of the first one."""
 
     def elaborate(self, platform):
         m = Module()
@@ -160,7 +160,7 @@ class OrderedLists(wiring.Component):
         return m
 
     def _read_row(self, m, number, row, ahead=0):
-        """What the memories show in the next cycle; of the first way so many rows further on."""
+        """Read a row of the memories, for the next cycle; of the first way so many rows further on."""
         for address, at in ((self._address, row), (self._address_behind, row + ahead)):
             m.d.comb += address.eq(Cat((Const(0, self._row_bits) + at)[: self._row_bits], number))
 
@@ -193,7 +193,7 @@ class OrderedLists(wiring.Component):
             m.d.sync += self._row.eq(self._row + 1)
 
     def _elaborate_change(self, m, write, banks):
-        """What a command other than FIND does, in the cycle in which it is taken."""
+        """Execute a command other than FIND, in the cycle in which it is taken."""
         command, number, index = self.commands.p, self.commands.p.list, self.commands.p.index
         taken, linked, free = self._taken[number], self._linked[number], Array(self.free)[number]
         held = taken.bit_select(index, 1) & ~linked.bit_select(index, 1)
@@ -245,7 +245,7 @@ class OrderedLists(wiring.Component):
         ]
 
     def _elaborate_move(self, m, banks):
-        """Moves a row up by one entry in each cycle; the last of it is the first of the row behind."""
+        """Move a row up by one entry in each cycle; the last of it is the first of the row behind."""
         row, number = self._moved_row, self._moved_list
         with m.If(self._moves):
             for way, (_, port) in enumerate(banks):

@@ -21,14 +21,14 @@ _ON_THE_WAY = 64
 class ReceiveFetch(wiring.Component):
     """Reads the descriptors of receive rings ahead, up to 4 with one read, contexts in turn.
 
-    It is done as for transmit rings, by the same two components; but of a receive ring nothing is to be known but
-    that its queue has room.
+    The two components of transmit rings do it; but a receive ring has no completion entries, so that only its queue
+    needs space.
 
     Parameters
     ----------
     parameters : NicParameters
     places : int
-        Descriptors of one context that may be under way or queued, at least 4.
+        Descriptors of one context that may be in flight or queued, at least 4.
 
     Members
     -------
@@ -39,7 +39,7 @@ class ReceiveFetch(wiring.Component):
     reads, answers : READ_REQUEST and :func:`read_beat` streams
         An answer is always taken.
     descriptors : :func:`fetched_descriptor` stream of RX_DESCRIPTORs
-        Of each context in the order of its ring; those of earlier generations among them. Who takes them keeps
+        Of each context in the order of its ring; those of earlier generations among them. Their user keeps
         ``places`` for each context. If the host refuses a read, all descriptors of that read have ``error``.
     generations : array of GENERATION_BITS, Out
         Of the contexts.

@@ -162,7 +162,7 @@ class ReceiveQueues(wiring.Component):
                     m.next = "CHOOSE"
 
     def _elaborate_choice(self, m):
-        """The nearest context after the one chosen before that may have an order, or has something to forget."""
+        """Choose the nearest context after the last one that may have an order, or has something to forget."""
         candidates = Signal(self._contexts)
         m.d.comb += [
             candidates[index].eq((self._levels[index] != 0) & (self.event_room[index] | ~self.enabled[index]))

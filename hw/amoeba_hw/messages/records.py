@@ -1,4 +1,4 @@
-"""What passes between the components that match messages, and what their lists hold."""
+"""Records that pass between the components that match messages, and that their lists hold."""
 
 from amaranth.hdl import Mux
 from amaranth.lib import data
@@ -25,7 +25,7 @@ __all__ = [
 RECEIVE_ORDER = data.StructLayout(
     {
         "context": 8,
-        "generation": GENERATION_BITS,  # of the room for an event that it has been promised
+        "generation": GENERATION_BITS,  # of the event entry that is reserved for it
         "error": 1,  # the host refused the read: the fields are undefined
         "fields": struct_layout(RX_DESCRIPTOR),
     }
@@ -59,7 +59,7 @@ _MEETING = ("tagged", "tag", "source_ip", "source_context", "target")
 POSTED_SEARCHED = data.StructLayout(
     {name: POSTED_RECEIVE[name].shape for name in (*_MEETING, "directed", "addressed", "ignore", "user_context")}
 )
-"""What :func:`receive_matches` looks at of a POSTED_RECEIVE."""
+"""Fields of a POSTED_RECEIVE that :func:`receive_matches` looks at."""
 
 POSTED_KEY = data.StructLayout(
     {
@@ -72,10 +72,10 @@ POSTED_KEY = data.StructLayout(
         "target": 8,
     }
 )
-"""Which posted receive is looked for: the one of a message, or with ``cancels`` that with a ``user_context``."""
+"""Key of a posted receive: the one of a message, or with ``cancels`` that with a ``user_context``."""
 
 RECEIVE_SEARCH = data.StructLayout({"context": 8, "key": POSTED_KEY})
-"""Which posted receive is looked for, and nothing else done."""
+"""Search for a posted receive, which changes nothing."""
 
 WAITING_MESSAGE = data.StructLayout(
     {
@@ -94,7 +94,7 @@ WAITING_MESSAGE = data.StructLayout(
 """A message that has met no receive yet. It lies in the slot that has its place's number."""
 
 WAITING_SEARCHED = data.StructLayout({name: WAITING_MESSAGE[name].shape for name in _MEETING})
-"""What :func:`waiting_matches` looks at of a WAITING_MESSAGE."""
+"""Fields of a WAITING_MESSAGE that :func:`waiting_matches` looks at."""
 
 WAITING_KEY = data.StructLayout(
     {
@@ -108,7 +108,7 @@ WAITING_KEY = data.StructLayout(
         "target": 8,
     }
 )
-"""Which unexpected message is looked for: one for this receive."""
+"""Key of an unexpected message: the receive that it is for."""
 
 _UNKNOWN_FLAGS = 0xFF & ~sum(ReceiveFlags)
 
@@ -141,6 +141,6 @@ def waiting_matches(message, key):
 
 
 def message_flags(message):
-    """The EventFlags that say what a WAITING_MESSAGE is, wherever it lies."""
+    """Return the EventFlags of a WAITING_MESSAGE, wherever it lies."""
     flags = {"immediate": EventFlags.IMMEDIATE, "tagged": EventFlags.TAGGED, "rendezvous": EventFlags.LONG}
     return sum(Mux(message[name], flag.value, 0) for name, flag in flags.items())[:8]

@@ -21,12 +21,12 @@ class SlotReleases(wiring.Component):
     Members
     -------
     enabled : In, a bit per context
-        What a context released is forgotten while it is not enabled.
+        Releases of a context are forgotten while it is not enabled.
     i : SLOT_RELEASE stream
         One per cycle, never refused. Ignored for contexts and slots that do not exist.
     o : SLOT_RELEASE stream
         The lowest slot of the context whose turn it is: of those that released some, the next above the last one; one
-        every three cycles. What is on offer stays, whatever is forgotten.
+        every three cycles. A release on offer stays, even if others are forgotten.
     """
 
     def __init__(self, contexts, slots):
@@ -76,7 +76,7 @@ class SlotReleases(wiring.Component):
         return m
 
     def _elaborate_arrival(self, m):
-        """A slot that is released while its release is being taken is meant by that, too, or released once more."""
+        """Note releases. One that comes while its slot's release is being taken is merged with it, or repeats it."""
         arrives = self.i.valid & (self.i.p.slot < self._slots)
         for index, released in enumerate(self._released):
             with m.If(arrives & (self.i.p.context == index)):

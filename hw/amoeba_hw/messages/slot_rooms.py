@@ -11,10 +11,10 @@ __all__ = ["SlotRooms"]
 
 
 class SlotRooms(wiring.Component):
-    """Counts the slots that were promised to messages which have not been matched yet.
+    """Counts the slots that are reserved for messages which have not been matched yet.
 
-    Whenever a message is matched there is a free slot for it, and that of every message accepted after it: no more
-    is promised than is free.
+    Whenever a message is matched there is a free slot for it, and one for every message accepted after it: no more
+    slots are reserved than are free.
 
     Parameters
     ----------
@@ -26,16 +26,16 @@ class SlotRooms(wiring.Component):
     -------
     contexts : array of CONTEXT, In
     generations : array of GENERATION_BITS, In
-        When a context is disabled, what it was promised is forgotten.
+        When a context is disabled, its reservations are forgotten.
     free : array of in
-        Slots that are free. A message takes its slot before or while it settles its promise.
+        Slots that are free. A message takes its slot before or while it settles its reservation.
     settled : In, a bit per context
         ``free`` counts those of the current generation.
     promise, settle : EVENT_CLAIM, In
-        One slot is promised; what it was promised for has been matched, or will not be. Of an earlier generation
-        they are ignored.
+        One slot is reserved; its message has been matched, or will not be. Claims of an earlier generation are
+        ignored.
     open : Out, a bit per context
-        The context has slots, and a free one that nobody was promised. Shows everything up to the cycle before.
+        The context has slots, and a free one that is not reserved. Shows everything up to the cycle before.
     """
 
     def __init__(self, contexts, slots):

@@ -15,7 +15,7 @@ from amoeba_hw.stream import Queue, connect_streams
 __all__ = ["COMPLETIONS", "TABLE_ADDRESS_WIDTH", "Completer"]
 
 COMPLETIONS = 32
-"""Answers that wait for the link while writes go on. An adapter lets no more requests that want one be under way."""
+"""Answers that wait for the link while writes go on. An adapter lets no more requests that want one be in flight."""
 TABLE_ADDRESS_WIDTH = (MSIX_BAR_SIZE - 1).bit_length()
 _SIZES = {REGISTER_BAR: BAR_SIZE, MSIX_BAR: MSIX_BAR_SIZE}
 _WHOLE = 0b1111
@@ -37,7 +37,7 @@ class Completer(wiring.Component):
     ===========================================  ==========================================================
 
     No write waits for the link: completions that it does not take wait in a queue of :data:`COMPLETIONS`, and
-    accesses are never refused for long. Only a request that wants a completion waits for room there (Base
+    accesses are never refused for long. Only a request that wants a completion waits for a free entry there (Base
     Specification 2.4.1: acceptance of posted requests must not depend on a packet that is sent).
 
     Members
@@ -47,7 +47,7 @@ class Completer(wiring.Component):
     completions : REGISTER_COMPLETION stream
         In the order of the requests.
     accesses, read_data : register access streams
-        BAR 0. Whoever performs them does so within a bounded number of cycles, whatever the link does.
+        BAR 0. Their target performs them within a bounded number of cycles, whatever the link does.
     table_accesses, table_read_data : register access streams
         BAR 2, likewise, but for ``REFUSED_OFFSET`` and what is above it.
     hold : In; idle : Out
@@ -77,7 +77,7 @@ class Completer(wiring.Component):
         self._address = Signal(ADDRESS_WIDTH)
         """Of the access whose turn it is."""
         self._is_own = Signal()
-        """It is one that nobody else performs."""
+        """The access is one that nobody else performs."""
         self._answer = Signal(32 * _LARGEST)
         self._waiting = Queue(REGISTER_COMPLETION, completions)
 
@@ -146,7 +146,7 @@ class Completer(wiring.Component):
         return whole, empty
 
     def _ports(self):
-        """(selected, accesses, read_data) of whoever performs accesses."""
+        """Yield (selected, accesses, read_data) of every target of accesses."""
         bar = self.requests.p.bar
         yield bar == REGISTER_BAR, self.accesses, self.read_data
         yield (bar == MSIX_BAR) & ~self._is_own, self.table_accesses, self.table_read_data
@@ -181,7 +181,7 @@ class Completer(wiring.Component):
         return there
 
     def _completion(self, succeeds, empty):
-        """The assignments that make the completion of the request on offer."""
+        """Return the assignments that make the completion of the request on offer."""
         request = self.requests.p
         copied = ("traffic_class", "attributes", "requester_id", "tag")
         values = {

@@ -12,8 +12,8 @@ from amoeba_hw.pcie.read_tags import ReadTags
 __all__ = ["CompletionBuffer"]
 
 _LINE_STATE = data.StructLayout({"mark": 1, "error": 1, "last": 1})
-"""What is known of a line: it has come if ``mark`` differs from the lap's number; whether anything of it failed, and
-whether it is the last one of its READ_REQUEST."""
+"""State of a line: it has come if ``mark`` differs from the lap's number; whether anything of it failed, and whether
+it is the last one of its READ_REQUEST."""
 
 
 class CompletionBuffer(wiring.Component):
@@ -22,7 +22,7 @@ class CompletionBuffer(wiring.Component):
     Completions of different reads come in any order, those of one read cut anywhere. A completion that is not what
     the read expects next (byte count, address or length), whose status is not SC, or that is poisoned, makes lines
     ``error``: a poisoned one those that it has a part of, and all later ones of the read; others all that are not
-    complete, as does the end of ``timeout`` cycles since the read was sent. What comes for a read that is over is
+    complete, as does the end of ``timeout`` cycles since the read was sent. Completions of a read that is over are
     dropped; until its last completion has come, its tag is not used again. A reset that comes within a completion
     drops its rest; one that ResetInserter brings keeps the tags of reads that were given up from use.
 
@@ -31,16 +31,16 @@ class CompletionBuffer(wiring.Component):
     width : int
         Bits per beat.
     lines : int
-        Lines of ``width`` bits that there is room for: a power of two, at least 4.
+        Lines of ``width`` bits that the buffer holds: a power of two, at least 4.
     tags : int
-        32, or 256; fewer, to prove things. A power of two.
+        32, or 256; fewer in formal proofs. A power of two.
     timeout : int
         Cycles after which a read is given up; up to one eighth and ``tags`` more. 0: never.
 
     Members
     -------
     starts : READ_START stream
-        A read is asked: ready when there are a tag and room for all its lines. Ready may fall again.
+        A read is asked: ready when a tag and all its lines are free. Ready may fall again.
     tag : Out(8)
         The tag of the read that ``starts`` takes.
     sent, sent_tag : In
@@ -52,7 +52,7 @@ class CompletionBuffer(wiring.Component):
     answers : :func:`read_beat` stream
         One line per cycle, from three cycles after its last DW came on.
     idle : Out
-        No read is under way: all that were sent have completed or were given up. Answers may still be inside.
+        No read is in flight: all that were sent have completed or were given up. Answers may still be inside.
     unexpected : Out
         Pulse: a completion that no read waits for was dropped.
     failed : Out
@@ -83,7 +83,7 @@ class CompletionBuffer(wiring.Component):
                 "failed": Out(1),
             }
         )
-        # What enters the memories in this cycle.
+        # Input of the memories in this cycle.
         self._store = Signal(
             data.StructLayout(
                 {
@@ -176,7 +176,7 @@ class CompletionBuffer(wiring.Component):
                     m.d.sync += [skipping.eq(~beat.p.last & beat.p.first & ~good), left.eq(left_after)]
                     with m.If(beat.p.first):
                         m.d.sync += tag.eq(header.tag)
-                    # What comes first after a reset may be the rest of a completion that was dropped.
+                    # The first beat after a reset may be the rest of a completion that was dropped.
                     with m.If(Mux(beat.p.first, good, inside & ~skipping)):
                         m.d.sync += [self._store.eq(store), held.eq(after), held.failed.eq(store.error)]
                         m.d.comb += [
@@ -185,7 +185,7 @@ class CompletionBuffer(wiring.Component):
                             self.failed.eq(beat.p.first & header.poisoned & ~cursor.failed),
                         ]
                     with m.Elif(beat.p.first & tags.under_way):
-                        # The read failed, or this is not its own. What is still to come of it, if anything, is lost.
+                        # The read failed, or this is not its own. Further completions of it, if any, are lost.
                         m.d.comb += [tags.finish.eq(ends), tags.give_up.eq(~ends), self.failed.eq(1)]
                         m.d.sync += held.eq(cursor)
                         m.next = "FAIL"
@@ -202,7 +202,7 @@ class CompletionBuffer(wiring.Component):
         ]
 
     def _advance(self, m, cursor, left, after, left_after):
-        """What a beat brings to the read at ``cursor``, of whose completion ``left`` DWs are still to come."""
+        """Add a beat to the read at ``cursor``, of whose completion ``left`` DWs are still to come."""
         lanes = self._dword_lanes
         store = Signal.like(self._store, name="arriving")
         lane, dwords = store.lane, store.dwords
@@ -284,7 +284,7 @@ class CompletionBuffer(wiring.Component):
         m.d.sync += self._next_answer.eq(self._next_answer + advance)
 
     def _elaborate_states(self, m):
-        """The state of the line that is delivered next. Lines of even and odd numbers have a memory each."""
+        """Keep the states of lines, and read that of the next one. Even and odd lines are in two memories."""
         store = self._store
         sweeping = Signal()
         m.d.comb += sweeping.eq(self._swept != self._lines // 2)

@@ -11,7 +11,7 @@ class FunctionReset(wiring.Component):
     """Bus Master Enable and function level reset (Base Specification 6.6.2).
 
     Without Bus Master Enable no request begins; what has begun goes on, and what waits, waits. A reset stops requests
-    likewise, then waits for what is under way: a memory write that the link has part of goes out whole, and reads
+    likewise, then waits for those in flight: a memory write that the link has part of goes out whole, and reads
     complete or are given up, so that no completion can meet a tag's next user: tags of reads that were given up stay
     out of use behind the reset as well (ReadTags). Then accesses to the BARs pause while everything behind them is
     reset, a few cycles whatever the link does::

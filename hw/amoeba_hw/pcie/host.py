@@ -52,7 +52,7 @@ class PcieHost(wiring.Component):
 
     def __init__(self, width, *, lines=1024, tags=256, timeout=1 << 24, read_limit=4096, write_limit=512):
         if read_limit > lines * (width // 8):
-            raise ValueError(f"Expected room for a read of {read_limit} bytes, got {lines} lines of {width // 8}")
+            raise ValueError(f"Expected space for a read of {read_limit} bytes, got {lines} lines of {width // 8}")
         self._width = width
         self._read_limit, self._write_limit = read_limit, write_limit
         self.buffer = CompletionBuffer(width, lines=lines, tags=tags, timeout=timeout)
@@ -122,7 +122,7 @@ class PcieHost(wiring.Component):
             self.failed.eq(buffer.failed),
         ]
 
-        # What has been accepted, no read passes any more. A burst has begun before it is answered.
+        # No read passes an accepted write any more. A burst has begun before it is answered.
         m.d.sync += order.answered.eq(self.writes.valid & self.writes.ready & self.writes.p.last)
 
     def _elaborate_writes(self, m, merger):

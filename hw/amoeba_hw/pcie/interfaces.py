@@ -1,6 +1,6 @@
 """The streams between the blocks of the PCIe endpoint, and the port that an adapter to a link's IP serves.
 
-Who holds what::
+The blocks and their streams::
 
     Core.reads, .writes, .irq                 Core.accesses, .read_data
       |                                          |
@@ -13,9 +13,9 @@ Who holds what::
 - Headers are declared in :mod:`amoeba_model.tlp`. Payloads are packed: DW ``i`` of the payload lies from bit
   ``32 * i`` on in the beats laid end to end, wherever its address lies in a line. All beats but the last are full.
 - Tags belong to CompletionBuffer, which gives one to each read and takes it back; 32, or 256 with extended tags.
-- Room for completions belongs to CompletionBuffer, too: it has reserved it before a read is asked, so ``completions``
+- Space for completions belongs to CompletionBuffer, too: it is reserved before a read is asked, so ``completions``
   is never refused for long, and an adapter needs no buffer of its own.
-- Order belongs to RequestMerger: whoever carries ``requests`` must keep writes among each other, and reads behind
+- Order belongs to RequestMerger: the carrier of ``requests`` must keep writes among each other, and reads behind
   writes. It may let writes pass reads that wait for credits.
 - Credits belong to the link: ``requests.ready`` says that there are some for a write, ``read_credit`` for a read.
 - Configuration belongs to the link, too. FunctionReset turns ``bus_master`` and a function level reset into the
@@ -87,7 +87,7 @@ CONFIGURATION = data.StructLayout(
         "msix_mask": 1,  # MSI-X Function Mask
     }
 )
-"""What software has set in the configuration space. It may change at any time: packets already cut stay as they are.
+"""Settings of software in the configuration space. They may change at any time: packets already cut stay as they are.
 """
 
 MSIX_MESSAGE = data.StructLayout({"address": 64, "data": 32})

@@ -23,9 +23,9 @@ class LinkCrossing(wiring.Component):
     """Carries a :class:`PcieLinkSignature` between the domain ``sync``, the NIC's, and ``link``, at any two clocks.
 
     Streams pass asynchronous queues. A write begins at the link when all of it has come, so that it waits for
-    nothing, whichever clock is the faster. Configuration passes as a whole, some cycles late. What is inside
-    goes on when the NIC is stopped, and a function level reset is not done before it has left. Both domains are reset
-    together.
+    nothing, whichever clock is the faster. Configuration passes as a whole, some cycles late. Packets inside
+    go on when the NIC is stopped, and a function level reset is not done before they have left. Both domains are
+    reset together.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class LinkCrossing(wiring.Component):
         return m
 
     def _elaborate_requests(self, m):
-        """Writes begin when they are whole."""
+        """Carry requests to the link. Writes begin when they are whole."""
         nic, link = self.nic.requests, self.link.requests
         queue = _queue(m, "requests", nic.p.shape().size, max(_LONG, 2 * self._most_beats), to_nic=False)
         _fill(m, queue, nic)
@@ -99,7 +99,7 @@ class LinkCrossing(wiring.Component):
         return queue
 
     def _elaborate_credits(self, m):
-        """The link hands back what lets the NIC send a read, one for each that it took, while it takes more."""
+        """Pass credits for reads from the link to the NIC: one for each read that it took, while it takes more."""
         nic, link = self.nic, self.link
         queue = _queue(m, "credits", 1, _SHORT, to_nic=True)
         owed, under_way = Signal(range(READS_LATE + 2), init=READS), Signal(range(READS_LATE + 2), init=READS)
@@ -110,7 +110,7 @@ class LinkCrossing(wiring.Component):
         )  # fmt: skip
         m.d.comb += [
             queue.w_en.eq((owed != 0) & link.read_credit),
-            # What came during a reset would be forgotten.
+            # A credit that came during a reset would be forgotten.
             queue.r_en.eq(~ResetSignal("sync")),
             nic.read_credit.eq(under_way < READS),
         ]
@@ -118,7 +118,7 @@ class LinkCrossing(wiring.Component):
         m.d.sync += under_way.eq(under_way + sent - (queue.r_en & queue.r_rdy))
 
     def _elaborate_status(self, m, requests):
-        """What the link says at all times; and that a reset is done, behind all requests."""
+        """Carry the link's status at all times; and the end of a reset, behind all requests."""
         queue = _queue(m, "status", _STATUS.size, _SHORT, to_nic=True)
         told, shown = Signal(_STATUS), Signal(_STATUS)
         m.submodules.done = done = cdc.PulseSynchronizer("sync", "link")
@@ -140,7 +140,7 @@ class LinkCrossing(wiring.Component):
 
 
 def _queue(m, name, width, depth, *, to_nic):
-    """An asynchronous queue of ``depth`` beats, a power of two, from one domain to the other."""
+    """Make an asynchronous queue of ``depth`` beats, a power of two, from one domain to the other."""
     domains = {"w_domain": "link", "r_domain": "sync"} if to_nic else {"w_domain": "sync", "r_domain": "link"}
     m.submodules[name] = queue = fifo.AsyncFIFO(width=width, depth=depth, **domains)
     return queue

@@ -45,7 +45,8 @@ class MsixTable(wiring.Component):
     enable, function_mask : In(1)
         Of the MSI-X capability.
     messages : MSIX_MESSAGE stream
-        Vectors take turns, a message every three cycles. One that is on offer stays, whatever is masked meanwhile.
+        Vectors are served round robin, a message every three cycles. A message on offer stays, even if it is masked
+        meanwhile.
     """
 
     def __init__(self, vectors):

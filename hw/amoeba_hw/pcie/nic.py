@@ -31,7 +31,7 @@ class PcieNic(wiring.Component):
     Members
     -------
     link : PcieLinkSignature
-        What an adapter to a link's IP serves.
+        Port for an adapter to a link's IP.
     rx, tx : AXI4-Stream
         Frames from and to the network.
     reset_request : In; reset_done : Out
@@ -69,7 +69,7 @@ class PcieNic(wiring.Component):
         table = MsixTable(self._parameters.contexts)
         m.submodules.reset = reset = FunctionReset()
         m.submodules.completer = completer = Completer()
-        # What a function level reset reaches; the completer goes on, as its requests are the link's.
+        # A function level reset reaches these; the completer goes on, as its requests are the link's.
         within = ResetInserter({"sync": reset.reset, "memory": reset.reset})
         m.submodules.core, m.submodules.host, m.submodules.table = within(core), within(host), within(table)
         self._connect_registers(m, core, completer, table)

@@ -17,7 +17,7 @@ IDLE_CYCLES = 2
 class ReadMerger(wiring.Component):
     """Joins reads of one whole line each, that one component asks for one after the other in the order of addresses.
 
-    What they are joined to ends at a multiple of Max_Read_Request_Size. All other reads pass.
+    A joined read ends at a multiple of Max_Read_Request_Size. All other reads pass.
 
     Parameters
     ----------

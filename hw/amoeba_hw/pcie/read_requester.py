@@ -17,7 +17,7 @@ WIDE_READ = data.StructLayout({"request": READ_REQUEST, "each": 1, "user": USER_
 
 
 def size_mask(code, limit):
-    """The low bits of an address within a block of 128 bytes << ``code``, or ``limit`` bytes if that is less.
+    """Return the mask of an address within a block of 128 bytes << ``code``, or ``limit`` bytes if that is less.
 
     ``limit`` is a power of two from 128 to 4,096.
     """
@@ -46,7 +46,7 @@ class ReadRequester(wiring.Component):
     tag : In
         The tag for what ``starts`` offers.
     requests : REQUEST_HEADER stream, Out
-        Latency one cycle. What is on offer here has been started.
+        Latency one cycle. A read on offer here has been started.
     """
 
     def __init__(self, limit=4096):

@@ -1,4 +1,4 @@
-"""The tags of reads under way, and what is known of each read."""
+"""The tags of reads in flight, with a record of each read."""
 
 from amaranth.hdl import Module, Mux, ResetSignal, Signal
 from amaranth.lib import memory, wiring
@@ -16,7 +16,7 @@ class ReadTags(wiring.Component):
     """Keeps which tags are in use, a record for each, and the time since each was started.
 
     A tag is free, active from its start on, or lost: its read was given up, but the host may still answer it. A read
-    is under way from when it was sent on; one that waits to be sent has no time limit.
+    is in flight from when it was sent on; one that waits to be sent has no time limit.
 
     A reset that ResetInserter brings, the function's, forgets all but which tags are lost: the host does not know of
     it, and its late completions would meet the tags' next users. The domain's own reset, which is the link's, forgets
@@ -29,7 +29,7 @@ class ReadTags(wiring.Component):
     tags : int
         A power of two from 2 to 256.
     timeout : int
-        Cycles after which a read under way expires, up to one eighth and ``tags`` later; 0: never.
+        Cycles after which a read in flight expires, up to one eighth and ``tags`` later; 0: never.
 
     Members
     -------
@@ -40,7 +40,7 @@ class ReadTags(wiring.Component):
     start, start_record : In
         Pulse, only while available: the tag becomes active.
     sent, sent_tag : In
-        Pulse: an active tag's read is under way from the next cycle on.
+        Pulse: an active tag's read is in flight from the next cycle on.
     asked : In
     under_way, lost, record : Out
         Of the tag asked for, in the same cycle.
@@ -53,9 +53,9 @@ class ReadTags(wiring.Component):
     give_up : In
         Pulse: it becomes lost.
     expired, expired_tag : Out
-        A read under way is overdue. It stays until ``updated`` names it with ``give_up`` or ``finish``.
+        A read in flight is overdue. It stays until ``updated`` names it with ``give_up`` or ``finish``.
     idle : Out
-        No read is under way.
+        No read is in flight.
     """
 
     def __init__(self, shape, *, tags, timeout):
@@ -131,7 +131,7 @@ class ReadTags(wiring.Component):
         return m
 
     def _elaborate_time(self, m, bits):
-        """Looks at one tag after the other; time is told in eighths of the timeout, modulo two of them."""
+        """Look at one tag after the other; time is counted in eighths of the timeout, modulo two of them."""
         m.submodules.starts = starts = memory.Memory(shape=_TIME_BITS, depth=self._tags, init=[])
         write, read = starts.write_port(), starts.read_port(domain="comb")
         tick = max(1, self._timeout // _TICKS)
@@ -154,7 +154,7 @@ class ReadTags(wiring.Component):
         settles = (self.finish | self.give_up) & (self.updated == self.expired_tag)
         with m.If(~self.expired):
             m.d.sync += [looked_at.eq(looked_at + 1), self.expired.eq(overdue), self.expired_tag.eq(looked_at)]
-            # What ends in this cycle is not overdue.
+            # A read that ends in this cycle is not overdue.
             with m.If((self.finish | self.give_up) & (self.updated[:bits] == looked_at)):
                 m.d.sync += self.expired.eq(0)
         with m.Elif(settles):

@@ -32,7 +32,7 @@ class RequestMerger(wiring.Component):
     writes : :func:`request_beat` stream, In
         A request once begun must be delivered without waiting for anything that needs this merger.
     accepted, settled : In
-        As of WriteRequester: what it has taken, and what of that has gone through ``writes``.
+        As of WriteRequester: the lines that it has taken, and those of them that have gone through ``writes``.
     waiting : In
         A line is on offer to WriteRequester. It counts as accepted.
     reads : REQUEST_HEADER stream, In
@@ -40,7 +40,7 @@ class RequestMerger(wiring.Component):
     read_credit : In
         A read may be offered. Writes never wait for it.
     run : In
-        Requests may begin. What has begun, or is on offer, goes on.
+        Requests may begin. A request that has begun, or is on offer, goes on.
     requests : :func:`request_beat` stream, Out
         Latency one cycle for writes and four for what follows them, one beat per cycle. Interrupts go first, reads
         and writes in turn.
@@ -79,7 +79,7 @@ class RequestMerger(wiring.Component):
         inside = Signal()
         """Of a write."""
         write_next = Signal()
-        """It is their turn."""
+        """The writes are next."""
         others = Signal()
         """An interrupt or a read goes before the next write."""
         m.d.comb += [
@@ -115,7 +115,7 @@ class RequestMerger(wiring.Component):
         return m
 
     def _elaborate_wait(self, m, name, source, depth):
-        """A queue of what has to wait for the writes before it; and whether the first in it need not any more."""
+        """Queue requests that wait for the writes before them; return whether the first need not wait any more."""
         shape = data.StructLayout({"item": source.signature.members["payload"].shape, "after": WRITE_NUMBER_BITS})
         m.submodules[name] = queue = Queue(shape, depth)
         due = Signal(name=f"{name}_due")

@@ -36,8 +36,8 @@ class WriteRequester(wiring.Component):
         A beat per line, one per cycle, if the run begins where a line does; others take a cycle more. The first one
         comes three cycles after the run was complete. A request once begun waits for nothing.
     accepted, settled : Out, 16 bits
-        Lines taken from ``writes``, and lines all bytes of which have left in ``requests``, modulo 65,536. What was
-        taken when ``accepted`` was n has left when ``settled`` has reached n.
+        Lines taken from ``writes``, and lines all bytes of which have left in ``requests``, modulo 65,536. The lines
+        taken when ``accepted`` was n have left when ``settled`` has reached n.
     """
 
     def __init__(self, width, limit=512, runs=16):

@@ -137,7 +137,7 @@ class AnswerCollector(wiring.Component):
             ]
 
     def _elaborate_store(self, m, pending, finished):
-        """What is stored before the last beat shows is not looked at, but the psn that makes it the newer one."""
+        """Store the answer. Before its last beat only the psn is looked at, which makes it the newer one."""
         answer, complete, kept = pending.p, finished.p, self.store.answer
         m.d.comb += [
             self.store.valid.eq(

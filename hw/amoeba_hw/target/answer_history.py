@@ -1,4 +1,4 @@
-"""Which answers each PDC has been given."""
+"""History of the answers of each PDC."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
@@ -18,7 +18,7 @@ class AnswerHistory(wiring.Component):
     """Remembers up to where each PDC's answers have been given, and how many of the last were plain.
 
     Plain is an answer that is OK and without data. A PDC's answers are given in order, without a gap; the first of
-    another incarnation starts anew.
+    another connection epoch starts anew.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class AnswerHistory(wiring.Component):
             before.en.eq(turn.valid),
             continues.eq(was_known & (before.data.incarnation == answer.incarnation)),
             kept.eq(Mux(continues, before.data.kept, 0)),
-            # What was before the first packet of a PDC stands in nobody's way.
+            # Nothing before the first packet of a PDC counts against it.
             plain.eq(Mux(continues, before.data.plain, window)),
             between.eq(-answer.clear_psn_offset.as_signed() - 1),
             self.all_plain.eq(between.as_signed() <= plain),

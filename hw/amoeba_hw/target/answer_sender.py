@@ -16,7 +16,7 @@ __all__ = ["AnswerSender"]
 
 
 class AnswerSender(wiring.Component):
-    """Makes a response of each complete answer, in order (section 7 of the architecture).
+    """Makes a response of each complete answer, in order ("Answers" in README.md).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class AnswerSender(wiring.Component):
         Index of the entry that is being accepted.
     event_generations : array of GENERATION_BITS, In
     event_give_back : EVENT_CLAIM, Out
-        An event that was promised will not be written.
+        A reserved event will not be written.
     turn, all_plain, given, plain
         To :class:`AnswerHistory`.
     responses : FRAME_HEADER stream
@@ -80,7 +80,7 @@ class AnswerSender(wiring.Component):
         begins = Signal()
         leaves = Signal()
         counted = Signal()
-        """What the answer counts is taken with it."""
+        """The counters that the answer advances are taken with it."""
         status = Signal(8)
         with m.Switch(answer.event.context):
             for context in range(self._contexts):

@@ -1,4 +1,4 @@
-"""The last answers of every PDC, to be given again."""
+"""The last answers of every PDC, for replay."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, memory, wiring
@@ -16,7 +16,7 @@ class AnswerStore(wiring.Component):
     """Keeps an answer until the one ``window`` psns later is made.
 
     An answer is stored as soon as it is begun, which ends the earlier one in its place before anything of that
-    changes in the answer memory. It may be given again once it has been given: :class:`AnswerHistory` says when.
+    changes in the answer memory. It may be replayed once it has been given: :class:`AnswerHistory` says when.
     The largest memory of the NIC: 261 bits per answer, 4.3 Mbit for 64 PDCs with a window of 256.
 
     Parameters
@@ -32,8 +32,8 @@ class AnswerStore(wiring.Component):
         When valid: look up the answer of a packet.
     answer : KEPT_ANSWER, Out
     intact : Out(1)
-        From the cycle after ``ask`` on until the next: what was stored before for this psn and incarnation. To be
-        valid the other members of ``ask`` have to stay.
+        From the cycle after ``ask`` on until the next: what was stored before for this psn and connection epoch. To
+        be valid the other members of ``ask`` have to stay.
     """
 
     def __init__(self, pdcs, window):
@@ -67,5 +67,5 @@ class AnswerStore(wiring.Component):
         return m
 
     def _place(self, psn, pdc):
-        """psn modulo window within the PDC's part."""
+        """Return the place of a psn: modulo window, within the PDC's part."""
         return Cat(psn[: (self._window - 1).bit_length()], pdc[: (self._pdcs - 1).bit_length()])

@@ -78,7 +78,7 @@ _REFUSALS = (
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
 )
-"""The check table of the architecture, in its order."""
+"""The table "Checks" of README.md, in its order."""
 
 _CHECKS_BEFORE_KEY = [name for name, _ in _REFUSALS].index("key")
 
@@ -97,7 +97,7 @@ _JUDGED = data.StructLayout(
 
 
 class RequestChecker(wiring.Component):
-    """The table "Checks (target)" of the architecture.
+    """The table "Checks" of README.md.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class RequestChecker(wiring.Component):
         ]
 
     def _judge_memory(self, only_reads, is_extended, address, length):
-        """What the memory engine does, and with which parts of the payload."""
+        """Assign the work of the memory engine, with the parts of the payload."""
         decoded, kind, atomic = self._decoded, self._decoded.kind, self._decoded.atomic
         request, header = decoded.located.request, decoded.located.request.header
         memory, job = self._judged.checked.memory, self._judged.checked.job
@@ -306,7 +306,7 @@ class RequestChecker(wiring.Component):
         ]
 
     def _judge_counters(self, only_reads):
-        """The context's and the key's, if the request is not refused before its key is looked at.
+        """Assign the context's and the key's counters, if the request is not refused before its key is looked at.
 
         Of the context one counts, as fi_endpoint(3) says. Of the key, as fi_mr(3) says, the one for writes counts
         whatever may change memory, and that for reads what brings data back. If they are the same it counts once.
@@ -327,7 +327,7 @@ class RequestChecker(wiring.Component):
         ]
 
     def _judge_faults(self, only_reads, is_extended):
-        """The checks but the last."""
+        """Check a request, but for the last check."""
         decoded, located, atomic = self._decoded, self._decoded.located, self._decoded.atomic
         header, context, entry = located.request.header, decoded.context, located.entry
         kind, message = decoded.kind, decoded.message

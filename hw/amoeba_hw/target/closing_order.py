@@ -1,4 +1,4 @@
-"""The PDCs to spare, in the order in which they came to be so."""
+"""The evictable PDCs, in the order in which they became so."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -17,7 +17,7 @@ class ClosingOrder(wiring.Component):
     pdcs : int
         How many numbers there are, at least 2; each is in the list at most once.
     reserved : range
-        Those that may be refused.
+        Numbers that may be refused.
 
     Members
     -------
@@ -30,7 +30,7 @@ class ClosingOrder(wiring.Component):
     first : Out
         The number that has been in the list for longest; means something unless ``empty``.
     empty : Out(1)
-        There is none. Both show a change from the second cycle after it on, and of ``refused`` from the next.
+        No number counts. Both show a change from the second cycle after it on, and of ``refused`` from the next.
     """
 
     def __init__(self, pdcs, reserved=range(0)):
@@ -64,7 +64,7 @@ class ClosingOrder(wiring.Component):
             m.d.sync += number.eq(Mux(self.append & (left == place), self.appended, Mux(gone, following, number)))
             if not last:
                 moves = Signal(name=f"moves_{place + 1}")
-                # What stands behind the end of the list is left over, and may be any number.
+                # The numbers behind the end of the list are left over, and may be any.
                 m.d.comb += moves.eq(gone | (self.remove & (following == self.removed)))
                 gone = moves
         return m

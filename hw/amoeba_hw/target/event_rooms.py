@@ -1,4 +1,4 @@
-"""How much room the contexts' event rings have."""
+"""Free entries of the contexts' event rings."""
 
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import stream, wiring
@@ -10,11 +10,11 @@ from amoeba_hw.request_records import EVENT_CLAIM, GENERATION_BITS
 __all__ = ["EventRooms"]
 
 _MARGIN = 4
-"""Entries of a ring that are never promised."""
+"""Entries of a ring that are never reserved."""
 
 
 class _EventRoom(wiring.Component):
-    """The room in one context's ring: entries promised, less those the driver has consumed."""
+    """Free entries of one context's ring: counts entries reserved, less those that the driver has consumed."""
 
     active: In(1)
     size: In(4)
@@ -28,9 +28,9 @@ class _EventRoom(wiring.Component):
     def __init__(self):
         super().__init__()
         self._promised = Signal(16)
-        """Index behind the last entry that was promised or written before the last cycle."""
+        """Index behind the last entry that was reserved or written before the last cycle."""
         self._balance = Signal(range(-2, 3))
-        """Entries promised, less those given back, in the last cycle: who promises knows it late in his cycle."""
+        """Entries reserved, less those released, in the last cycle: a reservation is known late in its cycle."""
         self._consumed = Signal(16)
 
     def elaborate(self, platform):
@@ -52,7 +52,7 @@ class _EventRoom(wiring.Component):
 
 
 class EventRooms(wiring.Component):
-    """Counts the entries of event rings that are promised, written and consumed (section 6 of the architecture).
+    """Counts the entries of event rings that are reserved, written and consumed ("Events" in README.md).
 
     A ring of n entries is never asked to hold more than n - 4 that the driver has not consumed.
 
@@ -67,15 +67,14 @@ class EventRooms(wiring.Component):
     heads : RING_INDEX stream
         The driver's consumer indices. Never refused.
     promise, give_back : EVENT_CLAIM, In
-        Room for one entry is taken; an entry that was promised is not needed. Of an earlier generation they are
-        ignored.
+        One entry is reserved; a reserved entry is not needed. Claims of an earlier generation are ignored.
     open, blocked : Out, a bit per context
-        Has an event ring, and there is room in it, or not. Shows everything up to the cycle before.
+        The context has an event ring with a free entry, or a full one. Shows everything up to the cycle before.
     order_promise, order_give_back : EVENT_CLAIM, In
         The same for receive descriptors, at the same time.
     order_room : Out, a bit per context
-        ``order_promise`` may be given now. Stricter than ``open`` by one entry: whoever has seen ``open`` finds the
-        room he saw, whatever receive descriptors take before he promises it.
+        ``order_promise`` may be given now. Stricter than ``open`` by one entry: a user that has seen ``open`` finds
+        the entry free, whatever receive descriptors take before its reservation.
     generations : array of GENERATION_BITS, Out
         Changes when the context is disabled.
     """

@@ -28,8 +28,8 @@ class GapPayloads(wiring.Component):
         instead of what was in the slot: as many bytes as any request may have. One that leaves entered before, and
         has no more bytes than that. All others pass.
     i, o : :func:`packet_beat` streams
-        One beat per cycle, also out of a slot, after two cycles; what passes does so within the cycle. What enters a
-        slot waits for nothing.
+        One beat per cycle, also out of a slot, after two cycles; other payloads pass within the cycle. A payload that
+        enters a slot waits for nothing.
     """
 
     def __init__(self, parameters, passages=16):

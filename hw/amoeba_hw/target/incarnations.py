@@ -1,4 +1,4 @@
-"""Which openings of PDCs there were."""
+"""Past connection epochs of PDCs."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, wiring
@@ -14,12 +14,12 @@ OPENING = data.StructLayout({"ip": 32, "spdcid": 16, "start": 32})
 
 
 class Incarnations(wiring.Component):
-    """Remembers openings, the last one for each value of a hash.
+    """Remembers connection epochs, the last one for each value of a hash.
 
     Parameters
     ----------
     pdcs : int
-        A power of two; REMEMBERED times as many openings have a place.
+        A power of two; REMEMBERED times as many connection epochs have a place.
 
     Members
     -------

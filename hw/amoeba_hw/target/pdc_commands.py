@@ -1,4 +1,4 @@
-"""What the host sees of the target PDCs, and which of them it wants closed."""
+"""Commands of the host to the target PDCs: view one, or close it."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

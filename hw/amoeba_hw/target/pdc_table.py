@@ -50,7 +50,7 @@ def _hashed(header):
 
 
 class PdcTable(wiring.Component):
-    """Finds the PDC of each packet and lets only the expected one pass (section 4 of the architecture).
+    """Finds the PDC of each packet and lets only the expected one pass ("Sequence" in README.md).
 
     One that comes before its turn is kept, if there is a slot, and judged anew as soon as its turn has come, in front
     of all that waits at ``requests``.
@@ -58,8 +58,8 @@ class PdcTable(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
-        ``target_pdcs`` is the size of the table, at least 2; ``reserved_pdcs`` are given to nobody but who addresses
-        their context, while that is enabled. Without ``gap_slots`` nothing is kept.
+        ``target_pdcs`` is the size of the table, at least 2; ``reserved_pdcs`` go to nobody but the initiators that
+        address their context, while that is enabled. Without ``gap_slots`` nothing is kept.
 
     Members
     -------
@@ -76,7 +76,7 @@ class PdcTable(wiring.Component):
         Of the contexts: where a message needs an event and a slot. Stay while their context is enabled.
     enabled : In, a bit per context
     event_open, event_blocked : In, a bit per context
-        The context has an event ring, and there is room in it, or not; promises count from the next cycle on.
+        The context has an event ring with a free entry, or a full one; reservations count from the next cycle on.
     slot_open, slot_blocked : In, a bit per context
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
@@ -92,13 +92,14 @@ class PdcTable(wiring.Component):
     checked : CHECK_REPORT, In
         Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
     retransmission : RETRANSMISSION, In
-        What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well; slots after one.
+        A PDC that has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is evictable as well; slots after
+        one.
     cycles : In(48)
     pdc_command : PDC_COMMAND, In
         A PDC that is to ``close`` does so behind the packet that is being judged, unless it is opened for somebody
         else by then.
     pdc_view : PDC_VIEW, Out
-        What was there when a command said ``select``, from the next cycle on.
+        State of the PDC at the time of a command with ``select``, from the next cycle on.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -161,7 +162,7 @@ class PdcTable(wiring.Component):
         self._following = Signal(32)
         """The psn after its own."""
         self._resumed = Signal()
-        """It was kept, in this slot, and is its PDC's next one."""
+        """The packet was kept, in this slot, and is its PDC's next one."""
         self._slot = Signal(8)
         self._has_slot = Signal()
         self._passage = Signal(GAP_PASSAGE)
@@ -186,13 +187,13 @@ class PdcTable(wiring.Component):
         self._receive_kept = Signal()
         self._own = Signal(range(self._pdcs))
         self._has_own = Signal()
-        """The first PDC read that is the sender's, of another opening than the packet's, and was to spare."""
+        """The first PDC read that is the sender's, of another epoch than the packet's, and was evictable."""
         self._listed = Signal(self._pdcs)
-        """PDCs to spare: closed, provisional or idle. The others that were ever opened are open."""
+        """Evictable PDCs: closed, provisional or idle. The others that were ever opened are open."""
         self._provisional = Signal(self._pdcs)
-        """Those that are open, and of which no request has passed the checks."""
+        """PDCs that are open, and of which no request has passed the checks."""
         self._leaving = Signal(self._pdcs)
-        """Those that are about to leave the list of what is to spare."""
+        """PDCs that are about to leave the list of evictable ones."""
         self._ages = [Signal(range(_IDLE + 1), name=f"age_{number}") for number in range(self._pdcs)]
         """Ticks since the PDC's last packet."""
         self._cycles = Signal(32 + _TURN_BITS)
@@ -201,7 +202,7 @@ class PdcTable(wiring.Component):
         self._closing = Signal()
         """The entry that the read port shows is of a PDC that a command is to close."""
         self._between = Signal()
-        """No packet is being judged: what is to spare may change."""
+        """No packet is being judged: the list of evictable PDCs may change."""
         self._unchecked = Signal(INCARNATION_BITS)
         """Packets accepted and not checked yet."""
         self._settled = Signal()
@@ -236,7 +237,7 @@ class PdcTable(wiring.Component):
         return m
 
     def _first_of(self, m, pdcs):
-        """The lowest of these, a bit each: its bit, and its number; zeros if there is none."""
+        """Find the lowest of these, a bit each: its bit, and its number; zeros without any."""
         lowest, choice = Signal(self._pdcs), Signal(range(self._pdcs))
         m.d.comb += [
             lowest.eq(pdcs & -pdcs),
@@ -245,7 +246,7 @@ class PdcTable(wiring.Component):
         return lowest, choice
 
     def _elaborate_steps(self, m, read, rules, closing, commands, leaves, resumes, resume, taken):
-        """Takes a packet, reads the entries that may be its PDC's, and then that of the PDC to open for it."""
+        """Take a packet, read the entries that may be its PDC's, and then that of the PDC to open for it."""
         packet, verdict = self._current, rules.verdict
         lowest, choice = self._first_of(m, self._candidates)
         take = Signal()
@@ -337,7 +338,7 @@ class PdcTable(wiring.Component):
         return Cat(self._used[number] & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
 
     def _elaborate_receiver(self, m, header):
-        """Notes the receiver of a message while it is taken; other requests need nothing but their own context's."""
+        """Note the receiver of a message while it is taken; other requests need nothing but their own context's."""
         m.d.sync += [
             self._is_message.eq(is_message(header)),
             self._receiver.eq(header.resource_index),
@@ -349,7 +350,7 @@ class PdcTable(wiring.Component):
                     m.d.sync += [self._receiver.eq(receiver.context), self._has_receiver.eq(receiver.valid)]
 
     def _elaborate_room(self, m):
-        """Notes what could be promised, before the room can change under a NACK on offer."""
+        """Note what could be reserved, before free entries can change under a NACK on offer."""
         header = self._current
         has_data, asks = Signal(), self._is_message
         may_wait, needs_slot = Signal(), Signal()
@@ -378,7 +379,7 @@ class PdcTable(wiring.Component):
                     ]
 
     def _elaborate_gaps(self, m, rules, leaves, resumes):
-        """Keeps packets that come before their turn, and fetches the one whose turn it is behind the current one."""
+        """Keep packets that come before their turn, and fetch the one whose turn it is behind the current one."""
         m.submodules.gaps = gaps = GapStore(self._gap_slots, self._pdcs)
         packet, verdict = self._current, rules.verdict
         closes = verdict.accepted & packet.is_control
@@ -390,7 +391,7 @@ class PdcTable(wiring.Component):
             gaps.header.eq(packet),
             gaps.keep.eq(leaves & verdict.kept),
             gaps.forget.eq((leaves & (verdict.opens | closes)) | self._closing),
-            # What is left of the PDC that was here before has nothing to do with the one that is opened.
+            # Kept packets of the PDC that was here before have nothing to do with the one that is opened.
             resumes.eq(leaves & verdict.accepted & ~verdict.opens & ~closes & gaps.follows),
             gaps.take.eq(resumes),
             gaps.may_count.eq(~(leaves & verdict.dropped_sequence)),
@@ -513,7 +514,7 @@ class PdcTable(wiring.Component):
         with m.If(packet.is_control):
             m.d.comb += [write.data[name].eq(Mux(verdict.opens, 0, entry[name])) for name in ("job_id", "context")]
         with m.If(self._closing):
-            # It does not join those to spare before it is idle: see the model.
+            # The PDC is not evictable before it is idle: see the model.
             m.d.comb += [
                 write.data.eq(entry),
                 write.data.state.closed.eq(1),
@@ -526,7 +527,7 @@ class PdcTable(wiring.Component):
             ]
 
     def _elaborate_incarnations(self, m, read, rules, leaves):
-        """Former openings: looked for while the PDC's entry is read, and noted when that is overwritten."""
+        """Look for the past epoch while the PDC's entry is read, and remember its epoch when it is overwritten."""
         m.submodules.incarnations = incarnations = Incarnations(self._pdcs)
         packet, entry = self._current, read.data
         m.d.comb += [
@@ -556,8 +557,7 @@ class PdcTable(wiring.Component):
         ]
 
     def _elaborate_spare(self, m, entry, rules, closing, leaves):
-        """Keeps the list of PDCs to spare: closed ones, those of which no request has passed the checks yet, and
-        idle ones."""
+        """Keep the list of evictable PDCs: closed, provisional and idle ones."""
         packet, verdict, report = self._current, rules.verdict, self.checked
         lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
         rests, rested = Signal(), Signal()
@@ -597,7 +597,7 @@ class PdcTable(wiring.Component):
             m.d.comb += [closing.append.eq(1), closing.appended.eq(self._number)]
 
     def _elaborate_ages(self, m, verdict, closing, leaves):
-        """Puts PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
+        """Put PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
         turn, tick = Signal(), Signal()
         idle = Signal(self._pdcs)
         lowest, choice = self._first_of(m, idle)

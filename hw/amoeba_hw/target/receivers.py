@@ -1,4 +1,4 @@
-"""Whose receives meet the messages for a context."""
+"""Receivers: the context whose receives meet the messages for a context."""
 
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
@@ -11,7 +11,7 @@ __all__ = ["Receivers"]
 
 
 class Receivers(wiring.Component):
-    """The receivers that contexts share (section 10 of the architecture). Combinational.
+    """The receivers that contexts share (messages/README.md). Combinational.
 
     Parameters
     ----------

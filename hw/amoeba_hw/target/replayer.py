@@ -20,7 +20,7 @@ __all__ = ["Replayer"]
 class Replayer(wiring.Component):
     """Answers requests that were received again from what was kept of the first answer; executes nothing.
 
-    Nothing is sent where the first answer is still to come, is too old or belongs to another incarnation of the PDC.
+    Nothing is sent where the first answer is still to come, is too old or belongs to another epoch of the PDC.
     An answer whose data cannot be had any more becomes a NACK GTD_RESP_UNAVAIL.
 
     Parameters
@@ -125,7 +125,7 @@ class Replayer(wiring.Component):
         return m
 
     def _elaborate_short(self, m, store):
-        """The answer is on the chip; its data, if it has any, fits one beat."""
+        """Replay an answer that is on the chip; its data, if it has any, fits one beat."""
         has_data = self.kept.payload_length != 0
         m.d.comb += [
             store.i.valid.eq(has_data),

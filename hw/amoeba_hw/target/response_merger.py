@@ -16,10 +16,10 @@ _PATIENCE = 4096
 
 
 class ResponseMerger(wiring.Component):
-    """Merges answers, answers given again and NACKs, frame by frame.
+    """Merges answers, replayed answers and NACKs, frame by frame.
 
-    Answers and NACKs take turns. One that is given again leaves when none of them waits, or when it has waited for
-    4096 cycles itself: so who asks again costs others one frame in that time, and is not kept waiting for good.
+    Answers and NACKs alternate. A replayed answer leaves when none of them waits, or when it has waited for 4096
+    cycles itself: so replays cost other peers one frame in that time, and never wait for good.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class ResponseMerger(wiring.Component):
         return m
 
     def _elaborate_replays(self, m, turn):
-        """Lets ``turn`` have an answer given again when its time has come."""
+        """Let ``turn`` have a replayed answer when its time has come."""
         patience = Signal(range(_PATIENCE + 1))
         offered, may_go = Signal(), Signal()
         waits = turn.valid & ~turn.ready
         m.d.comb += [
-            # What has been offered stays on offer.
+            # An offered answer stays on offer.
             may_go.eq(offered | ~(self.answers.valid | self.nacks.valid) | (patience == _PATIENCE)),
             turn.valid.eq(self.replays.valid & may_go),
             turn.p.eq(self.replays.p),

@@ -1,4 +1,4 @@
-"""What becomes of one packet, going by its sequence number."""
+"""Rules for one packet, by its sequence number."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -20,7 +20,7 @@ PDC_STATE = data.StructLayout(
         "nacked": 1,  # a NACK of a packet that was not kept has been sent since the expected psn last advanced
     }
 )
-"""What a PDC remembers of its packets."""
+"""State of a PDC's packet sequence."""
 
 PDC_ENTRY = data.StructLayout(
     {
@@ -28,13 +28,13 @@ PDC_ENTRY = data.StructLayout(
         "spdcid": 16,
         "state": PDC_STATE,
         "incarnation": INCARNATION_BITS,
-        "fresh": 1,  # nothing was accepted in this incarnation yet
+        "fresh": 1,  # nothing was accepted in this connection epoch yet
         "job_id": 24,  # of the request that came last
         "context": 12,
         "came": 48,  # when something came last
     }
 )
-"""What the PdcTable remembers of one PDC."""
+"""Entry of the PdcTable for one PDC."""
 
 PACKET_VIEW = data.StructLayout(
     {
@@ -48,7 +48,7 @@ PACKET_VIEW = data.StructLayout(
         "reads": 1,  # it is a READ
     }
 )
-"""What of a packet decides."""
+"""Fields of a packet that decide about it."""
 
 VERDICT = data.StructLayout(
     {
@@ -68,7 +68,7 @@ VERDICT = data.StructLayout(
 
 
 def packet_view(header, window):
-    """The fields of PACKET_VIEW for a FRAME_HEADER, where a PDC keeps ``window`` answers."""
+    """Return the fields of PACKET_VIEW for a FRAME_HEADER, where a PDC keeps ``window`` answers."""
     # psn - clear_psn: what the initiator may still have no answer to, this packet included.
     unanswered = -header.clear_psn_offset.as_signed()
     return {
@@ -84,7 +84,7 @@ def packet_view(header, window):
 
 
 class SequenceRules(wiring.Component):
-    """The six rules of section 4 of the architecture; combinational.
+    """The six rules of "Sequence" in README.md; combinational.
 
     Parameters
     ----------
@@ -104,13 +104,13 @@ class SequenceRules(wiring.Component):
     remembered : In(1)
         With SYN: it is of a former opening, that of its ``first``. Not of one that was kept.
     blocked : In(1)
-        Its context has no room for its event, or no slot for its message.
+        Its context has no entry for its event, or no slot for its message.
     has_slot : In(1)
         There is a slot for one more packet that comes before its turn.
     held : In(1)
         The packet is kept already.
     known : Out(1)
-        The packet belongs to the PDC that is ``found``, or to an earlier opening of it.
+        The packet belongs to the PDC that is ``found``, or to an earlier epoch of it.
     verdict : VERDICT, Out
         Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc``, ``dropped_sequence`` and ``kept``.
     after : PDC_STATE, Out
@@ -137,7 +137,7 @@ class SequenceRules(wiring.Component):
         self._ahead = Signal(32)
         """psn - expected psn: the upper half is negative."""
         self._beyond = Signal(32)
-        """Packets that are missing and were not asked for; negative if the packet is none of those to come next."""
+        """Missing packets that were not asked for yet; negative if the packet comes before the last one asked for."""
 
     def elaborate(self, platform):
         m = Module()
@@ -145,13 +145,13 @@ class SequenceRules(wiring.Component):
         ahead = self._ahead
         belongs = Signal()
         recent = Signal()
-        """It may be from an earlier opening of the PDC, or of a sender that has begun anew."""
+        """The packet may be from an earlier epoch of the PDC, or of a sender that has begun anew."""
         continues = Signal()
         """Its sender has begun anew, though the PDC is open: a second one would execute what this one still may."""
         late = Signal()
-        """It is from an earlier opening of the PDC."""
+        """The packet is from an earlier epoch of the PDC."""
         former = Signal()
-        """It is a CLOSE, the last packet of its opening, and neither next nor last in this one."""
+        """The packet is a CLOSE, the last packet of its epoch, and neither next nor last in this one."""
         expected = Signal()
         m.d.comb += [
             recent.eq((before.expected - 1 - packet.first)[:32] < LATE_LIMIT),
@@ -192,7 +192,7 @@ class SequenceRules(wiring.Component):
         return m
 
     def _elaborate_acceptance(self, m):
-        """The packet is the expected one: is there room to keep its answer, and for what it brings?"""
+        """Accept the expected packet, if its answer can be kept, and its event and message have their places."""
         verdict = self.verdict
         with m.If(~self.packet.fits):
             m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.PSN_OOR_WINDOW.value)]
@@ -203,11 +203,11 @@ class SequenceRules(wiring.Component):
         m.d.comb += verdict.dropped_sequence.eq(verdict.nack)
 
     def _elaborate_gap(self, m):
-        """The packet has come before its turn: is there a slot for it, and what is to be said of those before it?"""
+        """Keep a packet that has come before its turn, if a slot is free, and ask for the packets before it."""
         before, verdict, beyond = self.before, self.verdict, self._beyond
         is_beyond = ~beyond[-1]
         again = Signal(32)
-        """From where all has to come again. What is kept of READs does not: each would be read and answered again."""
+        """First psn to come again. Kept READs need not: each would be read and answered again."""
         m.d.comb += [
             again.eq(Mux(self.packet.reads, Mux(is_beyond, before.asked, self.packet.psn), before.expected)),
             verdict.kept.eq(

@@ -98,7 +98,7 @@ class Target(wiring.Component):
         Data of answers to the answer memory, and entries to event rings. Everything that an answer needs there is
         accepted before the answer is offered.
     answer_reads, answer_data : READ_REQUEST and :func:`read_beat` streams
-        Data of answers that are given again: one at a time, and never refused.
+        Data of replayed answers: one at a time, and never refused.
     receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
         Receive descriptors: see :class:`~amoeba_hw.messages.matcher.Matcher`.
     counts : COUNT_ORDER stream
@@ -241,7 +241,8 @@ class Target(wiring.Component):
 
     def _elaborate_payloads(self, m, ordered):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
-        that are needed; None: none is ever kept."""
+        that are needed; None: none is ever kept.
+        """
         if not self._parameters.gap_slots:
             connect_streams(m, flipped(self.request_payload), ordered)
             return None
@@ -282,7 +283,7 @@ class Target(wiring.Component):
         m.d.comb += [
             matched.ready.eq(room),
             leaves.eq(matched.valid & matched.ready),
-            # What was kept for a request that is refused stays where it is, until something else is kept there.
+            # The payload kept for a refused request stays in its slot, until another is kept there.
             is_used.eq(request.job.has_operand | request.job.has_compare),
             comes.eq(request.has_payload & (~request.gap.leaves | is_used)),
             jobs.valid.eq(leaves & comes & ~request.gap.enters),
@@ -294,7 +295,7 @@ class Target(wiring.Component):
         ]
 
     def _elaborate_matching(self, m, pdcs, receivers, matcher, sender):
-        """The Matcher's receive descriptors; and who takes event entries and slots, and who gives them back."""
+        """Connect the Matcher's receive descriptors, and the users of event entries and slots."""
         m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
         for producer, consumer in (
             (flipped(self.event_heads), rooms.heads),
@@ -355,7 +356,7 @@ class Target(wiring.Component):
         connect_streams(m, orders.orders, flipped(self.counts))
 
     def _elaborate_answer_memory(self, m, collector, sender, replayer):
-        """What is kept of answers, on the chip and in the host's memory."""
+        """Make the stores of answers, on the chip and in the host's memory."""
         width, sizes = self._parameters.data_width, (self._parameters.target_pdcs, self._parameters.window)
         m.submodules.history = history = AnswerHistory(*sizes)
         m.submodules.answer_store = store = AnswerStore(*sizes)

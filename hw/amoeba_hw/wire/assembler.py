@@ -110,7 +110,7 @@ class FrameAssembler(wiring.Component):
         return -(-HEADER_MAXIMUM // self._line_bytes)
 
     def _header_beat(self):
-        """The part of the headers that belongs to this beat."""
+        """Return the part of the headers that belongs to this beat."""
         width = 8 * self._line_bytes
         padding = Const(0, self._header_beats * width - len(self.headers.p.bytes))
         whole = Cat(self.headers.p.bytes, padding)

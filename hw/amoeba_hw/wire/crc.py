@@ -41,7 +41,7 @@ def _step_back(state: int) -> int:
 
 @cache
 def power(count: int) -> Matrix:
-    """The register after ``count`` zero bytes, as a matrix."""
+    """Return the matrix of ``count`` zero bytes, from the register before them to the one after."""
     columns = [1 << bit for bit in range(32)]
     for _ in range(count):
         columns = [_step(column) for column in columns]
@@ -50,7 +50,7 @@ def power(count: int) -> Matrix:
 
 @cache
 def inverse_power(count: int) -> Matrix:
-    """The register before the last ``count`` zero bytes, as a matrix."""
+    """Return the inverse of :func:`power`: the register before the last ``count`` zero bytes, as a matrix."""
     columns = [1 << bit for bit in range(32)]
     for _ in range(count):
         columns = [_step_back(column) for column in columns]
@@ -58,14 +58,14 @@ def inverse_power(count: int) -> Matrix:
 
 
 def register_after(state: int, count: int) -> int:
-    """The register after ``count`` zero bytes."""
+    """Return the register after ``count`` zero bytes."""
     for _ in range(count):
         state = _step(state)
     return state
 
 
 def apply(matrix: tuple[int, ...], value: Signal) -> Value:
-    """The product of a constant matrix, by columns, and a vector of bits: 32 bits.
+    """Multiply a constant matrix, by columns, and a vector of bits: 32 bits.
 
     Raises TypeError unless ``value`` is a Signal: every bit of it is named many times, and an expression would be
     built anew each time.
@@ -82,7 +82,7 @@ def apply(matrix: tuple[int, ...], value: Signal) -> Value:
 
 
 def contribution(beat: Signal) -> Value:
-    """What the bytes of a beat add to the register, on top of ``power(bytes)`` times its old value."""
+    """Return the part of the register that the bytes of a beat add to ``power(bytes)`` times its old value."""
     count = len(beat) // 8
     columns = []
     for byte in range(count):

@@ -13,7 +13,7 @@ __all__ = ["CrcAppender", "covered"]
 
 
 def covered(beat, index):
-    """The bytes of a frame's beat that enter the CRC register, which starts from zero.
+    """Return the bytes of a frame's beat that enter the CRC register, which starts from zero.
 
     Everything in front of the IPv4 source address is zero; the first four bytes from there on are inverted, which is
     what a register that starts from all ones does to them. ``index`` counts the frame's beats, and may stay at any
@@ -114,7 +114,7 @@ class CrcAppender(wiring.Component):
         ]
 
     def _undo(self, m, state, padding, lowest):
-        """The register before ``padding << lowest`` zero bytes."""
+        """Return the register before ``padding << lowest`` zero bytes."""
         for bit in range(len(padding)):
             undone = Signal(32, name=f"undone_{1 << bit + lowest}")
             m.d.comb += undone.eq(Mux(padding[bit], apply(inverse_power(1 << bit + lowest), state), state))

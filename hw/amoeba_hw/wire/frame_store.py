@@ -29,8 +29,7 @@ class FrameStore(wiring.Component):
     Members
     -------
     stall : Out(1)
-        There is room for four more beats and headers, but not for more: send nothing new. Who does not heed it sees
-        frames overflow.
+        Four more beats and headers fit, but no more: send nothing new, or frames overflow.
     beat_valid, beat : In, :func:`packet_beat`
         A beat of payload to store.
     header : In(FRAME_HEADER)
@@ -38,7 +37,7 @@ class FrameStore(wiring.Component):
     accept, reject : In(1)
         The frame ends, with the beat of this cycle if there is one.
     overflow : Out(1)
-        With ``accept``: there was no room for all of the frame, and it is forgotten.
+        With ``accept``: the frame did not fit, and is forgotten.
     headers : FRAME_HEADER stream
     payload : :func:`packet_beat` stream
         The accepted frames; a header in the cycle after ``accept`` at the earliest, its payload in the next.
@@ -62,7 +61,7 @@ class FrameStore(wiring.Component):
             }
         )
         self._incomplete = Signal()
-        """A beat of the frame found no room."""
+        """A beat of the frame met a full queue."""
 
     def elaborate(self, platform):
         m = Module()

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class FrameShape(enum.Enum):
-    """Which headers a frame has behind UDP's, in order."""
+    """Headers of a frame behind UDP's, in order."""
 
     ACK = (uet.PDS_ACK,)
     RESPONSE = (uet.PDS_ACK, uet.SES_RESPONSE)
@@ -63,7 +63,7 @@ SHAPE = data.StructLayout({shape.name.lower(): 1 for shape in FrameShape})
 
 
 def by_shape(shape, width, value_of):
-    """A constant of ``width`` bits that depends on a SHAPE: ``value_of`` its FrameShape; zero without any."""
+    """Select a constant of ``width`` bits by a SHAPE: ``value_of`` its FrameShape; zero without any."""
     return select(width, ((shape[kind.name.lower()], Const(value_of(kind), width)) for kind in FrameShape))
 
 
@@ -136,7 +136,7 @@ def _ses_values(record, header):
 
 
 def _pds_header(shape, header):
-    """The PDS header of a shape as it travels."""
+    """Pack the PDS header of a shape as it travels."""
     record = shape.value[0]
     # A flag has the same place in all packets that have it.
     retx = Mux(header.retx, int(uet.PdsFlags.RETX), 0)

@@ -18,7 +18,7 @@ _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 
 _VERDICT = data.StructLayout({"encapsulation": 1, "address": 1, "check": 1, "transport": 1})
-"""What is wrong with a frame, in the order in which it counts; the two checksums are judged later."""
+"""Errors of a frame, in the order in which they count; the two checksums are judged later."""
 
 
 def frame_limit(parameters):
@@ -167,7 +167,7 @@ class FrameParser(wiring.Component):
         return shape, difference[:14], difference[16]
 
     def _elaborate_register(self, m):
-        """The CRC register over everything up to the packet's end, and how many zero bytes came after it."""
+        """Compute the CRC register up to the packet's end, and how many zero bytes came after it."""
         line_bytes = self._line_bytes
         line_bits = line_bytes.bit_length() - 1
         visible = self._elaborate_visible(m)
@@ -222,7 +222,7 @@ class FrameParser(wiring.Component):
         return Mux(self._arrived_index == 0, count(end), visible)
 
     def _elaborate_payload(self, m, shape, payload_length):
-        """The payload's beats, each when the frame's beat after the one it begins in has arrived."""
+        """Deliver the payload's beats, each when the frame's beat after the one it begins in has arrived."""
         line_bytes = self._line_bytes
         remaining = Signal(14)
         gives = Signal()
@@ -254,7 +254,7 @@ class FrameParser(wiring.Component):
             m.d.sync += self._delivered.eq(self._delivered + line_bytes)
 
     def _elaborate_encapsulation(self, m):
-        """The checks of Ethernet, IPv4 and UDP, complete with the held frame's last beat."""
+        """Check Ethernet, IPv4 and UDP, complete with the held frame's last beat."""
         ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
         line_bits = self._line_bytes.bit_length() - 1
         received = Signal(16)
@@ -282,7 +282,7 @@ class FrameParser(wiring.Component):
         ]
 
     def _elaborate_transport(self, m, shape, payload_length, too_short):
-        """The checks of PDS and SES."""
+        """Check PDS and SES."""
         response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
         without_data = response["opcode"].matches(int(uet.ResponseOpcode.RESPONSE), int(uet.ResponseOpcode.DEFAULT))
         faults = [
@@ -310,7 +310,7 @@ class FrameParser(wiring.Component):
         has_ack = has_response | shape.ack
         is_request = has_request | shape.close
         syn = (pds["flags"] & int(uet.PdsFlags.SYN)) != 0
-        # What several PDS headers, or SES headers, have in the same place is read once.
+        # Fields that several PDS headers, or SES headers, have in the same place are read once.
         groups = (
             (
                 None,
@@ -363,7 +363,7 @@ class FrameParser(wiring.Component):
                 m.d.sync += self.header[name].eq(value if present is None else Mux(present, value, 0))
 
     def _elaborate_verdict(self, m):
-        # What the register holds after a right packet, for each number of zero bytes that came behind it.
+        # Value of the register after a right packet, for each number of zero bytes that came behind it.
         expected = Array(Const(register_after(RESIDUE, count), 32) for count in range(self._line_bytes))
         # Ten words sum up to 0xFFFF in one's complement if their sum is a multiple of that: k * 2**16 - k.
         low, high = self._checksum[:16], self._checksum[16:]

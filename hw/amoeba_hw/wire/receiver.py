@@ -36,9 +36,10 @@ class FrameReceiver(wiring.Component):
     requests, responses : FRAME_HEADER streams
         To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs and NACKs.
         Fields that a frame does not have are zero. Responses that are not taken hold up the link when their store is
-        full: 12 headers, or two full payloads. Requests hold up nothing: what finds their store full is dropped, as
-        if it had been lost. It holds a window's packets, :data:`REQUESTS` at most, and four full payloads, and one
-        more for each of the target's gap slots: what arrives waits while those are left one after the other.
+        full: 12 headers, or two full payloads. Requests hold up nothing: one that meets a full store is dropped, as
+        if it had been lost. The store holds a window's packets, :data:`REQUESTS` at most, and four full payloads,
+        and one more for each entry of the target's out-of-order buffer: requests wait while these are executed one
+        after the other.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
     trace_request_received, trace_response_received : TRACE_SLOT

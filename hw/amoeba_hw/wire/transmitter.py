@@ -13,7 +13,7 @@ from amoeba_hw.wire.headers import HeaderBuilder
 __all__ = ["FrameTransmitter"]
 
 _DEPARTURE = data.StructLayout({"is_request": 1, "is_control": 1, "context": 8, "pdc": 16, "psn": 32, "status": 8})
-"""What the trace says of a frame."""
+"""Fields of the trace for a frame."""
 
 _FRAMES_INSIDE = 8
 """More than the stages between assembler and output can hold frames."""

@@ -1,7 +1,7 @@
 """Classes of operands: what kinds of number a test of the atomic matrix has to have tried.
 
 A real number's class is its kind and, in floating point, its sign; a complex number's is the kinds of its two
-parts. Which classes a datatype has is derived from its format, so a new datatype brings its own.
+parts. The classes of a datatype are derived from its format, so a new datatype brings its own.
 """
 
 import numpy as np
@@ -31,14 +31,14 @@ def _kinds(fmt: FloatFormat) -> tuple[str, ...]:
 
 
 def part_class_names(datatype: Datatype) -> tuple[str, ...]:
-    """The classes of a number of this datatype, or of either part of a complex one."""
+    """Name the classes of a number of this datatype, or of either part of a complex one."""
     if not is_float(datatype):
         return _SIGNED if is_signed(datatype) else _UNSIGNED
     return tuple(f"{sign}{kind}" for kind in _kinds(float_format(datatype)) for sign in "+-")
 
 
 def class_names(datatype: Datatype) -> tuple[str, ...]:
-    """The classes of an element of this datatype."""
+    """Name the classes of an element of this datatype."""
     if not is_complex(datatype):
         return part_class_names(datatype)
     kinds = _kinds(float_format(datatype))
@@ -46,7 +46,7 @@ def class_names(datatype: Datatype) -> tuple[str, ...]:
 
 
 def missing_classes(datatype: Datatype) -> dict[str, str]:
-    """What the datatype has no encoding for, and why; empty where it has all of its family."""
+    """Name the classes that the datatype cannot encode, each with the reason; empty if it encodes all of them."""
     if not is_float(datatype):
         if is_signed(datatype):
             return {}
@@ -61,7 +61,7 @@ def missing_classes(datatype: Datatype) -> dict[str, str]:
 
 
 def classify_parts(datatype: Datatype, memory: Memory) -> Codes:
-    """The class of every number in ``memory``, as indices into :func:`part_class_names`.
+    """Find the class of every number in ``memory``, as indices into :func:`part_class_names`.
 
     ``memory`` is ``uint8[n, datatype.size]``; the result has one number per element, of a complex datatype two:
     real part, imaginary part, ``[2 * n]``.
@@ -82,7 +82,10 @@ def classify_parts(datatype: Datatype, memory: Memory) -> Codes:
 
 
 def classify(datatype: Datatype, memory: Memory) -> Codes:
-    """The class of every element of ``memory`` (``uint8[n, datatype.size]``), as indices into :func:`class_names`."""
+    """Find the class of every element of ``memory``, as indices into :func:`class_names`.
+
+    ``memory`` is ``uint8[n, datatype.size]``.
+    """
     if not is_complex(datatype):
         return classify_parts(datatype, memory)
     fmt = float_format(datatype)

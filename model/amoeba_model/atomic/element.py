@@ -70,7 +70,7 @@ def execute_element(
     *,
     cswap_by_bits: bool = False,
 ) -> bytes:
-    """The bytes of one element after one operation.
+    """Execute one operation on one element, and return its bytes.
 
     Arguments, result and errors are those of :func:`execute`, with ``bytes`` of ``datatype.size`` in place of
     arrays.
@@ -180,7 +180,7 @@ def _loader(datatype: Datatype) -> Callable[[bytes], Any] | None:
 
 
 def _executor(op: Op, datatype: Datatype, cswap_by_bits: bool) -> _Executor | None:
-    """The fast path of one (operation, datatype), or None where there is none."""
+    """Make the fast path of one (operation, datatype); None for those without a fast path."""
     size, load = datatype.size, _loader(datatype)
     padded = not is_integer(datatype) and float_format(datatype).is_padded
     if not any(is_valid(op, datatype, form) for form in Form):

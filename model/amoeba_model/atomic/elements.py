@@ -1,7 +1,7 @@
 """Elements side by side in memory: the same results as :func:`execute`, without the cost of setting up its arrays.
 
-What the host's integers and its single and double precision compute to the bit is computed in one go; the rest goes
-to :func:`execute`.
+The host's integers and its single and double precision compute most operations to the bit, all elements in one go.
+:func:`execute` does the rest.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def execute_elements(
     *,
     cswap_by_bits: bool = False,
 ) -> bytes:
-    """The bytes of several elements after one operation on each.
+    """Execute one operation on each of several elements, and return their bytes.
 
     Arguments, result and errors are those of :func:`execute`, with ``bytes`` of a multiple of ``datatype.size`` in
     place of arrays; FI_ATOMIC_READ is not for this function.
@@ -88,7 +88,7 @@ def _floating(function: np.ufunc) -> _Executor:
     def run(target: _Array, operand: _Array, compare: _Array | None) -> _Array | None:
         with np.errstate(all="ignore"):
             result: _Array = function(target, operand)
-            # Which NaN is not the host's to say.
+            # The host does not choose among NaNs as the NIC does.
             return None if np.count_nonzero(result != result) else result
 
     return run
@@ -123,7 +123,7 @@ def _mask_swap(target: _Array, operand: _Array, compare: _Array | None) -> _Arra
 
 
 def _executor(op: Op, datatype: Datatype) -> tuple[np.dtype[Any], _Executor] | None:
-    """The fast path of one (operation, datatype) with the type that it takes memory for; None where there is none."""
+    """Make the fast path of one (operation, datatype), with NumPy's type of its memory; None without a fast path."""
     if not any(is_valid(op, datatype, form) for form in Form):
         return None
     if datatype in _FLOATS:

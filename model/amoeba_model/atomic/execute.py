@@ -1,7 +1,7 @@
-"""What every operation does to every datatype: the golden function of the atomic unit.
+"""The golden function of the atomic unit: the effect of every operation on every datatype.
 
-Source: fi_atomic(3) of libfabric 1.14, Atomic Operations; what it leaves open is decided in the architecture
-and repeated at the lines below that implement it.
+Source: fi_atomic(3) of libfabric 1.14, Atomic Operations. Where the page leaves a case open, comments below say what
+is decided.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def execute(
     *,
     cswap_by_bits: bool = False,
 ) -> Memory:
-    """The target memory after one operation per row.
+    """Execute one operation per row, and return the target memory after it.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _booleans(datatype: Datatype, truth: BoolArray) -> Memory:
 
 
 def _without_padding(datatype: Datatype, memory: Memory) -> Memory:
-    """The memory with every byte above a number's encoding zero."""
+    """Copy the memory, with every byte above a number's encoding zero."""
     memory = memory.copy()
     if is_float(datatype):
         fmt = float_format(datatype)

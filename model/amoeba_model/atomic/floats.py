@@ -22,32 +22,32 @@ _NATIVE = {FLOAT: np.dtype("<f4"), DOUBLE: np.dtype("<f8")}
 
 
 def add(fmt: FloatFormat, a: Memory, b: Memory) -> Memory:
-    """a + b."""
+    """Return a + b."""
     return _calculate(fmt, a, b, np.add, lambda x, y: softfloat.add(fmt, x, y))
 
 
 def subtract(fmt: FloatFormat, a: Memory, b: Memory) -> Memory:
-    """a - b."""
+    """Return a - b."""
     return _calculate(fmt, a, b, np.subtract, lambda x, y: softfloat.add(fmt, x, y, subtract=True))
 
 
 def multiply(fmt: FloatFormat, a: Memory, b: Memory) -> Memory:
-    """a * b."""
+    """Return a * b."""
     return _calculate(fmt, a, b, np.multiply, lambda x, y: softfloat.multiply(fmt, x, y))
 
 
 def complex_add(fmt: FloatFormat, a: Memory, b: Memory) -> Memory:
-    """a + b of (real, imaginary) pairs."""
+    """Return a + b of (real, imaginary) pairs."""
     return _partwise(add, fmt, a, b)
 
 
 def complex_subtract(fmt: FloatFormat, a: Memory, b: Memory) -> Memory:
-    """a - b of (real, imaginary) pairs."""
+    """Return a - b of (real, imaginary) pairs."""
     return _partwise(subtract, fmt, a, b)
 
 
 def complex_multiply(fmt: FloatFormat, z: Memory, w: Memory) -> Memory:
-    """z * w as C99 Annex G.5.1 has it: a product with an infinite factor is infinite, even if NaN is about.
+    """Return z * w by C99 Annex G.5.1: a product with an infinite factor is infinite, even beside a NaN.
 
     Each of the four products and the two sums is rounded on its own, and each hands NaNs on by itself.
     """
@@ -69,7 +69,7 @@ def _calculate(
     native: np.ufunc,
     soft: Callable[[softfloat.Fields, softfloat.Fields], softfloat.Fields],
 ) -> Memory:
-    """The NumPy result where it is defined to the bit, which NaNs are not; the integer one elsewhere."""
+    """Calculate with NumPy where its result is defined to the bit, which NaNs are not; elsewhere with integers."""
     if fmt not in _NATIVE:
         return softfloat.join(fmt, soft(softfloat.split(fmt, a), softfloat.split(fmt, b)))
     dtype = _NATIVE[fmt]
@@ -101,7 +101,7 @@ def _classify(fmt: FloatFormat, memory: Memory) -> Number:
 
 
 def _signed(fmt: FloatFormat, encoding: int, sign: BoolArray) -> Memory:
-    """The positive constant, with the given signs."""
+    """Repeat the positive constant, with the given signs."""
     memory = np.frombuffer(encoding.to_bytes(fmt.storage_bytes, "little"), np.uint8)
     result = np.tile(memory, (len(sign), 1))
     result[:, fmt.value_bytes - 1] |= sign.astype(np.uint8) << np.uint8(7)

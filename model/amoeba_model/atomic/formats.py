@@ -47,9 +47,9 @@ class FloatFormat:
         which has the value its bits say.
     has_infinity
         An exponent of all ones means infinity or NaN. Without it, that exponent holds numbers as well, only
-        the significand of all ones is NaN, and what overflows becomes NaN with the sign of the result.
+        the significand of all ones is NaN, and an overflow becomes NaN with the sign of the result.
     larger_nan_wins
-        Which of two NaN operands a sum or product hands on: False, the first (the target), as SSE does; True,
+        The choice between two NaN operands of a sum or product. False: the first (the target), as SSE does. True:
         a quiet one before a signalling one, then the larger significand, then the positive one, as the x87
         does and as recorded from libfabric.
     storage_bytes
@@ -96,7 +96,7 @@ class FloatFormat:
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent to store it."""
+        """Number that is added to an exponent to store it."""
         return (1 << (self.exponent_bits - 1)) - 1
 
     @property
@@ -231,7 +231,7 @@ def is_signed(datatype: Datatype) -> bool:
 
 
 def float_format(datatype: Datatype) -> FloatFormat:
-    """The format of the datatype, or of each of its two parts.
+    """Return the format of the datatype, or of each of its two parts.
 
     Raises
     ------

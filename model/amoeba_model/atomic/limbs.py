@@ -40,13 +40,13 @@ class Wide(NamedTuple):
 
 
 def add(a: Wide, b: Wide) -> Wide:
-    """a + b."""
+    """Return a + b."""
     low = a.low + b.low
     return Wide(a.high + b.high + (low < a.low), low)
 
 
 def subtract(a: Wide, b: Wide) -> Wide:
-    """a - b."""
+    """Return a - b."""
     return Wide(a.high - b.high - (a.low < b.low), a.low - b.low)
 
 
@@ -63,7 +63,7 @@ def is_zero(a: Wide) -> BoolArray:
 
 
 def multiply_words(a: Uint64Array, b: Uint64Array) -> Wide:
-    """The full product of two 64-bit integers."""
+    """Return the full product of two 64-bit integers."""
     mask = np.uint64(0xFFFF_FFFF)
     a_high, a_low = a >> np.uint64(32), a & mask
     b_high, b_low = b >> np.uint64(32), b & mask
@@ -76,25 +76,25 @@ def multiply_words(a: Uint64Array, b: Uint64Array) -> Wide:
 
 
 def multiply(a: Wide, b: Wide) -> Wide:
-    """a * b modulo 2**128."""
+    """Return a * b modulo 2**128."""
     product = multiply_words(a.low, b.low)
     return Wide(product.high + a.high * b.low + a.low * b.high, product.low)
 
 
 def shift_left(a: Wide, count: Uint64Array) -> Wide:
-    """A shifted left by 0 to 127 bits."""
+    """Shift ``a`` left by 0 to 127 bits."""
     far = count >= 64
     near = shift_left_near(a, np.where(far, np.uint64(0), count))
     return Wide(np.where(far, a.low << (count - np.uint64(64)), near.high), np.where(far, np.uint64(0), near.low))
 
 
 def shift_left_near(a: Wide, count: Uint64Array | np.uint64) -> Wide:
-    """A shifted left by 0 to 64 bits."""
+    """Shift ``a`` left by 0 to 64 bits."""
     return Wide((a.high << count) | (a.low >> (np.uint64(64) - count)), a.low << count)
 
 
 def shift_right_jam(a: Wide, count: Uint64Array) -> Wide:
-    """A shifted right by any count; the lowest bit of the result is set if any bit shifted out was.
+    """Shift ``a`` right by any count; the lowest bit of the result is set if any bit shifted out was.
 
     Rounding then still knows on which side of a tie the exact value lies.
     """

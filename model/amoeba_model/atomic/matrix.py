@@ -1,8 +1,8 @@
-"""Which (operation, datatype, form) cells exist. The one place that says so.
+"""The (operation, datatype, form) cells that exist: the one place that says so.
 
 Source: fi_atomic(3) of libfabric 1.14, sections Atomic Operations, Base, Fetch and Compare Atomic Functions;
-what the manual page does not spell out (no order on complex numbers, no bits of floating point) is what every
-libfabric build implements. Extensions are named in the architecture: FI_DIFF, and the 16- and 8-bit floats.
+where the manual page is silent (no order on complex numbers, no bits of floating point), every libfabric build
+agrees. Extensions: FI_DIFF, and the 16- and 8-bit floats.
 """
 
 import functools
@@ -43,7 +43,7 @@ class Cell:
     datatype: Datatype
 
     def __str__(self) -> str:
-        """The name the recorded vectors use, such as ``fetch/FI_SUM/FI_FLOAT``."""
+        """Return the name that the recorded vectors use, such as ``fetch/FI_SUM/FI_FLOAT``."""
         return f"{self.form.value}/{self.op.name}/{self.datatype.name}"
 
 

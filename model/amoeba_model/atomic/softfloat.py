@@ -40,7 +40,7 @@ class Fields(NamedTuple):
 
 
 class Number(NamedTuple):
-    """What encodings mean.
+    """The meaning of encodings.
 
     A finite number is ``(-1)**sign * significand * 2**(exponent - bias - 63)`` with bit 63 of the significand
     set, or significand 0. Where ``nan`` or ``invalid`` the other fields mean nothing. Infinity is greater
@@ -73,7 +73,7 @@ def split(fmt: FloatFormat, memory: npt.NDArray[np.uint8]) -> Fields:
 
 
 def join(fmt: FloatFormat, fields: Fields) -> npt.NDArray[np.uint8]:
-    """The inverse of :func:`split`; padding is written as zero."""
+    """Invert :func:`split`; padding is written as zero."""
     upper = (fields.sign.astype(np.uint64) << np.uint64(fmt.exponent_bits)) | fields.exponent.astype(np.uint64)
     words = np.zeros((len(upper), 2), "<u8")
     words[:, 0] = fields.significand
@@ -118,7 +118,7 @@ def unpack(fmt: FloatFormat, fields: Fields) -> Number:
 
 
 def add(fmt: FloatFormat, a: Fields, b: Fields, *, subtract: bool = False) -> Fields:
-    """a + b, or a - b; a NaN that b hands on keeps its own sign either way."""
+    """Return a + b, or a - b; a NaN that b hands on keeps its own sign either way."""
     x, y = unpack(fmt, a), unpack(fmt, b)
     if subtract:
         y = y._replace(sign=~y.sign)
@@ -143,7 +143,7 @@ def add(fmt: FloatFormat, a: Fields, b: Fields, *, subtract: bool = False) -> Fi
 
 
 def multiply(fmt: FloatFormat, a: Fields, b: Fields) -> Fields:
-    """a * b."""
+    """Return a * b."""
     x, y = unpack(fmt, a), unpack(fmt, b)
     sign = x.sign ^ y.sign
     product = limbs.multiply_words(x.significand, y.significand)

@@ -2,11 +2,11 @@
 
 A recording is an npz file with keys ``form/OPERATION/DATATYPE/field`` and ``uint8[n, size]`` arrays of
 little-endian memory; the fields are target, operand, compare (compare form), after, and fetched (absent where
-it equals target in every row). What a recording cannot tell is not compared:
+it equals target in every row). A comparison leaves out three values that a recording cannot tell:
 
 - the padding of a LONG_DOUBLE, which libfabric leaves undefined;
-- which NaN a complex sum or product is, which there depends on the compiler's operand order;
-- what a base operation fetches, which is nothing.
+- the NaN of a complex sum or product, which depends on the operand order of libfabric's compiler;
+- the fetched values of a base operation, which fetches nothing.
 
 FI_CSWAP on floating point compares by bits in a libfabric built with compiler atomics, and by value in others:
 each recorded cell says which.
@@ -37,7 +37,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, eq=False)
 class RecordedCell:
-    """What libfabric did in one cell: one vector per row of ``uint8[n, datatype.size]`` arrays.
+    """Recording of libfabric in one cell: one vector per row of ``uint8[n, datatype.size]`` arrays.
 
     ``operand`` is None where FI_ATOMIC_READ was recorded without one, ``compare`` outside the compare form,
     ``fetched`` in the base form.
@@ -52,7 +52,7 @@ class RecordedCell:
     cswap_by_bits: bool = False
 
     def __len__(self) -> int:
-        """The number of vectors."""
+        """Return the number of vectors."""
         return len(self.target)
 
 
@@ -115,7 +115,7 @@ def load(path: str | PathLike[str]) -> Iterator[RecordedCell]:
 
 
 def compare(recorded: RecordedCell, after: Memory, fetched: Memory | None) -> BoolArray:
-    """Which rows of an executor's result differ from the recording, as ``bool[n]``.
+    """Find the rows of an executor's result that differ from the recording, as ``bool[n]``.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def compare(recorded: RecordedCell, after: Memory, fetched: Memory | None) -> Bo
 
 
 def execute_model(recorded: RecordedCell) -> tuple[Memory, Memory | None]:
-    """The golden model as an executor."""
+    """Execute a recorded cell in the golden model."""
     after = execute(
         recorded.cell.op,
         recorded.cell.datatype,
@@ -206,7 +206,7 @@ def _row(memory: Memory | None, row: int) -> bytes | None:
 
 
 def _same(cell: Cell, actual: Memory, expected: Memory, field: str) -> BoolArray:
-    """Which rows agree, as far as a recording of the cell can tell."""
+    """Find the rows that agree, as far as a recording of the cell can tell."""
     if actual.shape != expected.shape:
         raise ValueError(f"{cell}/{field}: expected shape {expected.shape}, got {actual.shape}")
     if not is_float(cell.datatype):

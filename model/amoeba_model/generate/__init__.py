@@ -22,7 +22,7 @@ __all__ = ["generated_files"]
 
 
 def generated_files() -> Mapping[str, str]:
-    """The text of every generated file, by its name in ``docs/generated``."""
+    """Generate the text of every file of ``docs/generated``, by its name."""
     return {
         "amoeba.h": c_header(),
         "amoeba_uet.lua": dissector(),

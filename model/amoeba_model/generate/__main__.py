@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).resolve().parents[3] / "docs" / "generated"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: with ``--check`` 1 when a file is missing or stale, otherwise 0."""
+    """Write or check the files, and return the exit status: 1 if ``--check`` finds one missing or stale, else 0."""
     parser = argparse.ArgumentParser(prog="python -m amoeba_model.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     parser.add_argument("folder", nargs="?", type=Path, default=_FOLDER, help="where the files are (docs/generated)")

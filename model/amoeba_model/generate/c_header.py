@@ -24,7 +24,7 @@ __all__ = ["c_header"]
 
 
 def c_header() -> str:
-    """The text of ``amoeba.h``."""
+    """Generate the text of ``amoeba.h``."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -94,7 +94,7 @@ def _register(block: str, register: Register) -> Iterator[str]:
 
 
 def _struct(record: Record) -> Iterator[str]:
-    """A little-endian record of naturally aligned fields, which C lays out the same way."""
+    """Yield a little-endian record of naturally aligned fields, which C lays out the same way."""
     record.dtype()  # raises LayoutError if a field were not naturally aligned
     yield f"/* {record.doc} */"
     yield f"struct amoeba_{record.name} {{"

@@ -51,7 +51,7 @@ _Numbers = type[enum.IntEnum] | type[enum.IntFlag]
 
 
 def registers_page() -> str:
-    """The BAR of a build with default parameters."""
+    """Describe the BAR of a build with default parameters."""
     return _page("Registers", ("registers",), _registers())
 
 
@@ -77,13 +77,13 @@ def _registers() -> Iterator[str]:
 
 
 def descriptors_page() -> str:
-    """The transmit ring's entries."""
+    """Describe the transmit ring's entries."""
     body = [*_record(TX_DESCRIPTOR), *_enumeration(DescriptorOpcode), *_enumeration(DescriptorFlags)]
     return _page("Transmit descriptors", ("descriptors",), body)
 
 
 def receives_page() -> str:
-    """The receive ring's entries, and what a rendezvous message carries."""
+    """Describe the receive ring's entries, and the payload of a rendezvous message."""
     body = [
         *_record(RX_DESCRIPTOR),
         *_enumeration(ReceiveOpcode),
@@ -94,18 +94,18 @@ def receives_page() -> str:
 
 
 def completions_page() -> str:
-    """The completion ring's entries."""
+    """Describe the completion ring's entries."""
     return _page("Completions", ("descriptors",), [*_record(COMPLETION), *_enumeration(CompletionFlags)])
 
 
 def events_page() -> str:
-    """The event ring's entries, and event counters."""
+    """Describe the event ring's entries, and event counters."""
     body = [*_record(EVENT), *_enumeration(EventKind), *_enumeration(EventFlags), *_record(EVENT_COUNTER)]
     return _page("Events", ("descriptors",), body)
 
 
 def ucp_page() -> str:
-    """What workers of UCX's API tell each other."""
+    """Describe the messages between workers of UCX's API."""
     body: list[str] = []
     for record in UCP_RECORDS:
         body += _record(record)
@@ -128,7 +128,7 @@ def _wire() -> Iterator[str]:
 
 
 def trace_page() -> str:
-    """The trace port."""
+    """Describe the trace port."""
     what = [*_record(TRACE_EVENT), *_enumeration(Stage), *_record(AXI_USER), *_enumeration(Requester)]
     return _page("Trace port", ("trace",), what)
 

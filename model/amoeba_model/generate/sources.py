@@ -1,4 +1,4 @@
-"""What every generator reads: the declarations, and short ways to speak about them."""
+"""Input of every generator: the declarations, and short ways to describe them."""
 
 import ast
 import enum
@@ -59,19 +59,19 @@ assert len(BLOCK_HEADER) * 4 == HEADER_LENGTH
 
 
 def notice(*modules: str) -> str:
-    """The sentence that opens every generated file."""
+    """Return the sentence that opens every generated file."""
     sources = ", ".join(f"amoeba_model.{module}" for module in modules)
     return f"Generated from {sources} by python -m amoeba_model.generate; do not edit."
 
 
 def summary(numbers: type[enum.Enum]) -> str:
-    """The first line of an enumeration's own docstring, without markup; empty if it has none."""
+    """Return the first line of an enumeration's own docstring, without markup; empty if it has none."""
     line = (ast.get_docstring(_class_of(numbers)) or "").split("\n")[0]
     return re.sub(r":\w+:", "", line).replace("`", "")
 
 
 def member_docs(numbers: type[enum.Enum]) -> dict[str, str]:
-    """The string that follows each member in an enumeration's source, on one line; members without have none."""
+    """Read the string that follows each member in an enumeration's source, on one line; some have none."""
     body = _class_of(numbers).body
     docs: dict[str, str] = {}
     for member, doc in itertools.pairwise(body):

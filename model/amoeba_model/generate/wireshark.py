@@ -152,7 +152,7 @@ DissectorTable.get("udp.port"):add(UDP_PORT, uet)"""
 
 
 def dissector() -> str:
-    """The text of ``amoeba_uet.lua``; put it into Wireshark's plugin folder, or load it with -X lua_script:."""
+    """Generate ``amoeba_uet.lua``, for Wireshark's plugin folder or its option -X lua_script:."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -58,7 +58,7 @@ class AnswerStore:
         return kept
 
     def find(self, pdc: int, psn: int, cycle: int) -> KeptAnswer | None:
-        """The answer to a packet, if it is kept and was given by ``cycle``."""
+        """Find the answer to a packet, if it is kept and was given by ``cycle``."""
         kept = self._kept.get(self._place(pdc, psn))
         return kept if kept is not None and kept.psn == psn and kept.given <= cycle else None
 
@@ -72,7 +72,7 @@ class AnswerStore:
         return self._host.read(self._address(place), kept.size, Requester.ANSWER_FETCH, NO_CONTEXT)
 
     def forget(self, pdc: int) -> None:
-        """A PDC is opened: nothing has been answered in it."""
+        """Drop the answers of a PDC, which is opened anew."""
         for place in range(pdc * self._window, (pdc + 1) * self._window):
             self._kept.pop(place, None)
 

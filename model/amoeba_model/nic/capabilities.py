@@ -1,4 +1,4 @@
-"""Which atomics a build executes, as the capability registers, the initiator and the target need to know it."""
+"""Atomics that a build executes, for the capability registers, the initiator and the target."""
 
 from amoeba_model.atomic.matrix import COMPARE_OPS, is_valid
 from amoeba_model.opcodes import Form, Op
@@ -32,5 +32,5 @@ class Capabilities:
 
 
 def fetching_form(op: int) -> Form:
-    """The form of a FETCHING_ATOMIC with this operation."""
+    """Return the form of a FETCHING_ATOMIC with this operation."""
     return Form.COMPARE if op in COMPARE_OPS else Form.FETCH

@@ -56,15 +56,15 @@ _ADDRESS_LIMIT = 1 << 64
 
 @dataclass(slots=True)
 class MemoryRequest:
-    """What the target asks of the memory engine. Without ``op`` it is RMA."""
+    """Request of the target to the memory engine. Without ``op`` it is RMA."""
 
     length: int
     rights: int
-    """What the key must allow: KeyFlags; a message has no key."""
+    """KeyFlags that the key must have; a message has no key."""
     returns_data: bool
     """The old bytes are wanted."""
     operand: bytes | None = None
-    """What to write or combine with; None for reads."""
+    """Data to write or to combine with; None for reads."""
     compare: bytes | None = None
     op: Op | None = None
     datatype: Datatype | None = None
@@ -72,7 +72,7 @@ class MemoryRequest:
     address: int = 0
     """Virtual address, once the key has been looked at, or a receive has been found."""
     context: int = NO_CONTEXT
-    """Whose receive, or slot, is accessed; NO_CONTEXT: a region, by its key."""
+    """Context whose receive, or slot, is accessed; NO_CONTEXT: a region, by its key."""
 
 
 class _Cell(NamedTuple):
@@ -87,7 +87,7 @@ class _Cell(NamedTuple):
 
 
 class RequestChecker:
-    """The table "Checks (target)" of the architecture."""
+    """The table "Checks" of hw/amoeba_hw/target/README.md."""
 
     def __init__(self, core: Core, capabilities: Capabilities, contexts: list[Context], keys: KeyTable) -> None:
         self._payload = core.parameters.payload
@@ -95,7 +95,7 @@ class RequestChecker:
         self._contexts = contexts
         self._keys = keys
         self._cells: dict[tuple[Form | None, int, int], _Cell | ReturnCode] = {}
-        """What has been asked for; at most three times 2**16 different things can be."""
+        """Answers of :meth:`_find_cell` to former requests: at most three times 2**16."""
 
     def check(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """RequestChecker: what to do to memory, or the return code; OK means there is nothing to do."""
@@ -133,7 +133,7 @@ class RequestChecker:
         return request
 
     def _understand(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
-        """The checks on opcode, operation, datatype and size."""
+        """Check opcode, operation, datatype and size."""
         opcode, length = header.opcode, header.request_length
         if opcode == _WRITE:
             if length > self._payload or len(payload) != length:
@@ -192,7 +192,7 @@ class RequestChecker:
         return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
 
     def _find_cell(self, form: Form | None, opcode: int, datatype_code: int) -> _Cell | ReturnCode:
-        """What UET's numbers of an operation and a datatype ask for; arguments as of :meth:`_understand_atomic`."""
+        """Find the cell of UET's numbers of operation and datatype; arguments as of :meth:`_understand_atomic`."""
         op = _OPS.get(opcode)
         if op is None:
             return ReturnCode.AMO_UNSUPPORTED_OP
@@ -213,7 +213,7 @@ class RequestChecker:
 
 
 def _understand_cswap(header: FrameHeader, payload: bytes, cell: _Cell) -> MemoryRequest | ReturnCode:
-    """A compare atomic with the compare-and-swap extension."""
+    """Check a compare atomic with the compare-and-swap extension."""
     size = cell.size
     if size > _HALF_CSWAP:
         return ReturnCode.AMO_UNSUPPORTED_SIZE
@@ -231,7 +231,7 @@ def _takes_data(context: Context, opcode: int, key: Key | None) -> bool:
 
 
 def _locate(key: Key, buffer_offset: int, length: int) -> int | None:
-    """The virtual address of a remote address; None unless all bytes lie in the region, without wrap-around."""
+    """Compute the virtual address of a remote one; None unless all bytes lie in the region, without wrap-around."""
     offset = buffer_offset - key.base if key.flags & _VIRTUAL else buffer_offset
     address = key.base + offset
     if offset < 0 or offset + length > key.length or address + length > _ADDRESS_LIMIT:

@@ -46,7 +46,7 @@ class CompletionWriter:
         )
 
     def complete(self, request: Request, cycle: int) -> None:
-        """A request is over; write its completion if it wants one or failed, unless its context is gone."""
+        """End a request: write its completion if it wants one or failed, unless its context is gone."""
         if not request.is_live():
             return
         context = request.context
@@ -70,7 +70,7 @@ class CompletionWriter:
         self._writer.write(ring, context.number, entry, request.peer, status, cycle + COMPLETION_COST)
 
     def hand_on(self, request: Request) -> None:
-        """A piece that the next one continues is over, and its status the chain's: nothing to write."""
+        """End a piece that the next one continues. Its status is the chain's, so that no completion is written."""
         if request.is_live():
             request.context.in_flight -= 1
 
@@ -100,7 +100,7 @@ class ResultOrder:
         return cycle
 
     def conclude(self, peer: Peer, packet: Packet, cycle: int) -> None:
-        """The answer to ``packet``, the oldest of ``peer``, is noted: so is what it means for its request."""
+        """Note what the answer to ``packet``, the oldest of ``peer``, means for its request."""
         request = packet.request
         if request.status == _OK:
             assert packet.status is not None
@@ -109,7 +109,7 @@ class ResultOrder:
             self._end(peer, request, cycle)
 
     def _write_result(self, pdc: int, packet: Packet, payload: bytes, cycle: int) -> int:
-        """Fetched or read data to host memory; the cycle of its last beat."""
+        """Write fetched or read data to host memory, and return the cycle of its last beat."""
         core = self._core
         request = packet.request
         self._host.write(request.result + packet.position, payload, _RESULT_WRITER, request.context.number)
@@ -119,7 +119,7 @@ class ResultOrder:
         return cycle
 
     def _end(self, peer: Peer, request: Request, cycle: int) -> None:
-        """The last packet is answered: complete the request, or hand its status on in its chain."""
+        """Complete a request whose last packet is answered, or hand its status on in its chain."""
         before = peer.chained
         if before is not None and request.continues(before) and before.status != _OK:
             request.status = before.status

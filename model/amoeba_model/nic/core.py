@@ -1,4 +1,4 @@
-"""What all blocks of one NIC share: parameters, clock, counters, trace, settings of the whole NIC."""
+"""State that all blocks of one NIC share: parameters, clock, counters, trace, settings of the whole NIC."""
 
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
@@ -31,7 +31,7 @@ class Core:
         """By Counter; registers and people see them modulo 2**32."""
 
     def counter(self, counter: int) -> int:
-        """The counter's value as its register shows it, modulo 2**32."""
+        """Return the counter's value as its register shows it, modulo 2**32."""
         return self.counters[counter] & _COUNTER_MASK
 
     def trace(self, cycle: int, stage: Stage, context: int, pdc: int, psn: int, status: int = 0) -> None:

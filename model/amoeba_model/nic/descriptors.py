@@ -66,7 +66,7 @@ class DescriptorFetch:
         """Cycle at which the next descriptor can be asked for."""
 
     def fetch(self, context: Context) -> Request:
-        """The request, with a status that is not OK if the host refuses; it is in flight from now on."""
+        """Fetch the next request, which is in flight from now on. If the host refuses, its status is not OK."""
         core = self._core
         index = context.head
         context.head = (index + 1) & 0xFFFF
@@ -103,7 +103,7 @@ class DescriptorCheck:
         return request.status == _OK and (request.opcode != _NOP or bool(request.flags & _FENCES))
 
     def _status(self, request: Request) -> int:
-        """What is wrong, in the architecture's order; else OK."""
+        """Find the first error of a request, in the order of hw/amoeba_hw/initiator/README.md; else OK."""
         opcode, length = request.opcode, request.length
         form = FORMS.get(opcode)
         if (
@@ -131,5 +131,5 @@ class DescriptorCheck:
 
 
 def _is_whole_elements(datatype: int, length: int) -> bool:
-    """A positive multiple of the element size; that of an unknown datatype is 1, for the next check to refuse."""
+    """Check for a positive multiple of the element size: 1 for unknown datatypes, which the next check refuses."""
     return length > 0 and (datatype >= len(_ELEMENT_SIZES) or length % _ELEMENT_SIZES[datatype] == 0)

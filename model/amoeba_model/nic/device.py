@@ -227,7 +227,7 @@ class ModelDevice(SimulatedDevice):
             core.now = cycle
 
     def _receive(self, frame: bytes) -> None:
-        """A frame's last byte is there."""
+        """Take a frame whose last byte has arrived."""
         self._active = self._core.now
         cycle = self._core.now + RECEIVE
         decoded = self._receiver.receive(frame, cycle)

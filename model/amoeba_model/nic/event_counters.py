@@ -1,4 +1,4 @@
-"""EventCounters: how many requests and messages ended, by number, in host memory (section 11 of the architecture)."""
+"""EventCounters: how many requests and messages ended, by number, in host memory (hw/amoeba_hw/host/README.md)."""
 
 from amoeba_model.descriptors import EVENT_COUNTER
 from amoeba_model.nic.core import Core
@@ -79,7 +79,7 @@ class RemoteRequests:
         self._counters = counters
 
     def count(self, header: FrameHeader, code: int) -> None:
-        """The packet is about to be answered with ``code``, if it is its request's last."""
+        """Count a packet that is about to be answered with ``code``, if it is its request's last."""
         if not header.flags & _DELIVERY_COMPLETE:
             return
         writes = header.opcode in _WRITES

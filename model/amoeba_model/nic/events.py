@@ -1,4 +1,4 @@
-"""EventWriter: what happened to a context's memory with immediate data, and to its messages, in its event ring."""
+"""EventWriter: reports accesses with immediate data to a context's memory, and its messages, in its event ring."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ _IMMEDIATE = EventFlags.IMMEDIATE.value
 
 @dataclass(slots=True)
 class Report:
-    """What the event of a message or a receive descriptor says."""
+    """Content of the event of a message or a receive descriptor."""
 
     kind: EventKind
     user_context: int
@@ -72,12 +72,12 @@ class EventWriter:
         )
 
     def has_room(self, context: Context, entries: int = 1) -> bool:
-        """Whether the context has an event ring, and room in it for so many entries."""
+        """Whether the context has an event ring, with free space for so many entries."""
         ring = context.events
         return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED
 
     def write(self, header: FrameHeader, address: int, length: int, pdc: int, cycle: int) -> int:
-        """The event of a request for ``length`` bytes at virtual ``address``; the cycle in which it is written."""
+        """Report a request for ``length`` bytes at virtual ``address``; return the cycle of the event."""
         context = self._contexts[header.resource_index]
         ring = context.events
         entry = _pack_event(
@@ -97,7 +97,7 @@ class EventWriter:
         return cycle
 
     def report(self, context: Context, report: Report, pdc: int, cycle: int) -> int:
-        """The event of a message or a receive descriptor; the cycle in which it is written."""
+        """Report a message or a receive descriptor; return the cycle of the event."""
         ring = context.events
         fields: dict[str, int] = {}
         message = report.message

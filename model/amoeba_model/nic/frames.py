@@ -63,11 +63,11 @@ class FrameTransmitter:
         self._pauses.append((cycle, stop))
 
     def obey(self, former: "FrameTransmitter") -> None:
-        """What the link partner has said outlives a reset of the NIC."""
+        """Take over the pauses of the link partner, which outlive a reset of the NIC."""
         self._pauses = former._pauses
 
     def _allowed(self, start: int) -> int | None:
-        """The first cycle from ``start`` on in which a frame may begin; None: as far as is known, none."""
+        """Find the first cycle from ``start`` on in which a frame may begin; None until the link partner resumes."""
         stopped = False
         for cycle, stop in self._pauses:
             if cycle <= start:
@@ -82,7 +82,7 @@ class FrameTransmitter:
         return bool(self._waiting or self._urgent)
 
     def take(self) -> list[Frame]:
-        """The frames whose last beat has left by now."""
+        """Take the frames whose last beat has left by now."""
         frames: list[Frame] = []
         beat_bytes, now = self._core.beat_bytes, self._core.now
         while self._waiting or self._urgent:
@@ -119,7 +119,7 @@ class FrameReceiver:
         self.limit = _HEADER_MAXIMUM + core.parameters.payload + CRC_SIZE
 
     def receive(self, frame: bytes, cycle: int) -> DecodedFrame | None:
-        """The decoded frame, or None when it was dropped and counted; ``cycle`` is for the trace."""
+        """Decode a frame, or return None when it was dropped and counted; ``cycle`` is for the trace."""
         if len(frame) > self.limit:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None

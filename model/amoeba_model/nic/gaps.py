@@ -28,7 +28,7 @@ class GapStore:
         self._core = core
         self._slots: list[KeptPacket | None] = [None] * core.parameters.gap_slots
         self._places: dict[tuple[int, int], int] = {}
-        """Which slot has the packet of (PDC, psn)."""
+        """Slot of the packet of (PDC, psn)."""
 
     def holds(self, pdc: int, psn: int) -> bool:
         return (pdc, psn) in self._places
@@ -55,7 +55,7 @@ class GapStore:
         return thrown
 
     def take(self, pdc: int, psn: int) -> KeptPacket | None:
-        """The packet of this psn, which is kept no longer; None: it was not kept."""
+        """Take the packet of this psn out of its slot; None if it was not kept."""
         slot = self._places.get((pdc, psn)) if self._places else None
         return None if slot is None else self._free(slot)
 

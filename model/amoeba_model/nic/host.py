@@ -75,7 +75,7 @@ class HostMemory:
             view[:] = data
 
     def _find(self, address: int, size: int, write: bool, context: int) -> "_Bytes | None":
-        """The bytes that an access concerns; None if the host refuses it."""
+        """Find the bytes that an access concerns; None if the host refuses it."""
         access = (address, size, write, context)
         found = self._found.get(access)
         if found is None:

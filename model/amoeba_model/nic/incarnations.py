@@ -1,21 +1,23 @@
-"""Incarnations: which openings of PDCs there were, so that their first requests open nothing again."""
+"""``Incarnations``: remembers past connection epochs of PDCs, whose first requests then open nothing again."""
 
 __all__ = ["REMEMBERED", "Incarnations"]
 
 REMEMBERED = 4
-"""Former openings that are remembered, for each target PDC."""
+"""Past connection epochs that are remembered, for each target PDC."""
 
 
 class Incarnations:
-    """A place for each value of a hash, with the last opening that has it: nothing is forgotten but for another
-    opening of which a request was executed."""
+    """A place for each value of a hash, with the last connection epoch that has it.
+
+    Another epoch replaces it only once a request of that epoch was executed.
+    """
 
     def __init__(self, pdcs: int) -> None:
         """``pdcs``: the size of their table, a power of two."""
         self._places: list[tuple[int, int, int] | None] = [None] * (REMEMBERED * pdcs)
 
     def remember(self, ip: int, spdcid: int, start_psn: int) -> None:
-        """Requests of this opening were executed, and its PDC is to be another's."""
+        """Remember a connection epoch whose requests were executed, before its PDC goes to another initiator."""
         self._places[self._place(ip, spdcid, start_psn)] = ip, spdcid, start_psn
 
     def knows(self, ip: int, spdcid: int, start_psn: int) -> bool:

@@ -68,7 +68,7 @@ class Initiator:
         self._schedule(context)
 
     def open_peer(self, index: int, peer: Peer) -> None:
-        """Register: store an entry. What was unanswered in the PDC before is nobody's any more."""
+        """Register: store an entry. The unanswered packets of the PDC before it are forgotten."""
         before, self._peers[index] = self._peers[index], peer
         for number in (before.context, peer.context):
             if number < len(self._contexts):
@@ -85,7 +85,7 @@ class Initiator:
                 self._schedule(self._contexts[peer.context])
 
     def receive(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
-        """An acknowledgement or NACK."""
+        """Handle an acknowledgement or NACK."""
         peer = self._responses.handle(header, payload, cycle)
         if peer is not None:
             context = self._contexts[peer.context]

@@ -1,4 +1,4 @@
-"""MatchUnit: what becomes of messages and of receive descriptors (section 10 of the architecture)."""
+"""MatchUnit: matches messages with receive descriptors (hw/amoeba_hw/messages/README.md)."""
 
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ _ADDRESS_MASK = (1 << 64) - 1
 
 
 class Arrival(NamedTuple):
-    """What follows from a message once its memory request has been executed."""
+    """Report of a message, for the time when its memory request has been executed."""
 
     receiver: Context
-    """Whose event ring it is, and whose unexpected slots."""
+    """Context whose event ring and unexpected slots serve the message."""
     report: Report | None = None
     """The event, if the message met a receive, or ``receiver`` announces those that met none."""
     counter: int = 0
@@ -61,8 +61,10 @@ class MatchUnit:
         return header.opcode not in _RENDEZVOUS and lists.arrive(_message(header)) is not None
 
     def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
-        """A checked message that ``context`` receives: its ``request`` learns where it goes, or its return code says
-        why it goes nowhere."""
+        """Match a checked message that ``context`` receives: set the address in its ``request``.
+
+        Returns the code of the refusal if the message goes nowhere.
+        """
         message = _message(header)
         request.context = context.number
         receive = self.lists(context).arrive(message)
@@ -92,7 +94,7 @@ class MatchUnit:
     def _perform(
         self, context: Context, offset: int, request: MemoryRequest, message: Message, receive: Receive | None
     ) -> Arrival | ReturnCode:
-        """A tagged atomic; the buffer that it meets is used up."""
+        """Match a tagged atomic, which uses the buffer up that it meets."""
         if receive is None:
             return ReturnCode.NO_MATCH
         if offset + request.length > receive.room:
@@ -115,7 +117,7 @@ class MatchUnit:
         request.address = address & _ADDRESS_MASK
 
     def take(self, context: Context, order: ReceiveOrder) -> Report | None:
-        """A receive descriptor: its event; None of a receive that has been posted."""
+        """Execute a receive descriptor, and return its event; None for a receive that has been posted."""
         lists, wanted = self.lists(context), order.receive
         if order.status != ReturnCode.OK:
             return Report(EventKind.REFUSED, wanted.context, order.status, released=True)

@@ -14,11 +14,11 @@ from amoeba_model.wire.uet import ReturnCode
 __all__ = ["Matcher"]
 
 _EVENT_ENTRIES = 2
-"""Room that the event ring must have for a receive descriptor: a message may be accepted at the same time."""
+"""Free entries that an event ring needs for a receive descriptor: a message may be accepted at the same time."""
 
 
 class Matcher:
-    """Takes receive descriptors as soon as there is room for what follows from them, and messages when they come."""
+    """Takes receive descriptors as soon as the event ring has space for their events, and messages when they come."""
 
     def __init__(self, core: Core, host: HostMemory, contexts: list[Context], events: EventWriter) -> None:
         self.busy: list[Context] = []
@@ -46,12 +46,12 @@ class Matcher:
         return self._unit.has_place(context, header)
 
     def forget(self, context: Context) -> None:
-        """The context is disabled."""
+        """Forget the receives and messages of a context, which is disabled."""
         self._orders.pop(context.number, None)
         self._unit.forget(context)
 
     def arrive(self, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
-        """A checked message: see :meth:`MatchUnit.arrive`."""
+        """Match a checked message: see :meth:`MatchUnit.arrive`."""
         return self._unit.arrive(self._contexts[header.resource_index].receiver, header, request)
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""MatchLists: which message meets which receive (section 10 of the architecture).
+"""MatchLists: the posted receives and unexpected messages of a context (hw/amoeba_hw/messages/README.md).
 
 The two lists of one context, oldest first. Nothing here touches host memory or writes events: callers do what
 the answers say.
@@ -44,8 +44,10 @@ class Receive:
         )
 
     def use(self, length: int) -> "Place":
-        """Give the next ``length`` bytes of the buffer, or what is left, to a message; the next one's place is
-        aligned, and there is none in the bytes before it."""
+        """Give the next ``length`` bytes of the buffer, or the rest of it, to a message.
+
+        The place of the next message is aligned, and the bytes before it stay unused.
+        """
         size = min(length, self.room)
         taken = min(size + -(self.address + size) % MULTI_ALIGNMENT, self.room)
         released = not self.multi or self.room - taken < max(self.least_room, 1)
@@ -114,7 +116,7 @@ class MatchLists:
         return len(self._posted) < self._receives
 
     def take_slot(self) -> int:
-        """The free slot with the lowest number. Raises LookupError if there is none: callers look first."""
+        """Take the free slot with the lowest number. Raises LookupError without a free slot: callers look first."""
         if not self._free_slots:
             raise LookupError("expected a free slot, all are in use")
         slot = min(self._free_slots)
@@ -122,12 +124,12 @@ class MatchLists:
         return slot
 
     def release_slot(self, slot: int) -> None:
-        """The driver is done with a slot; one that nobody holds is ignored, as is one that does not exist."""
+        """Free a slot that the driver is done with. Slots that are free or do not exist are ignored."""
         if slot < self._unexpected and not any(message.slot == slot for message in self._waiting):
             self._free_slots.add(slot)
 
     def arrive(self, message: Message) -> Receive | None:
-        """The oldest posted receive that matches; it stays posted until :meth:`unpost`."""
+        """Find the oldest posted receive that matches; it stays posted until :meth:`unpost`."""
         return next((receive for receive in self._posted if receive.matches(message)), None)
 
     def unpost(self, receive: Receive) -> None:
@@ -138,11 +140,11 @@ class MatchLists:
         self._waiting.append(message)
 
     def find(self, receive: Receive) -> Message | None:
-        """The oldest unexpected message that matches; it stays until :meth:`remove`."""
+        """Find the oldest unexpected message that matches; it stays until :meth:`remove`."""
         return next((message for message in self._waiting if receive.matches(message)), None)
 
     def remove(self, message: Message) -> None:
-        """A message leaves the list; its slot stays taken until it is released."""
+        """Remove a message from the list; its slot stays taken until it is released."""
         self._waiting.remove(message)
 
     def post(self, receive: Receive) -> None:
@@ -150,7 +152,7 @@ class MatchLists:
         self._posted.append(receive)
 
     def cancel(self, context: int) -> Receive | None:
-        """Take back the posted receive with this context; None if there is none (any more)."""
+        """Take back the posted receive with this context; None if no such receive is posted (any more)."""
         receive = next((receive for receive in self._posted if receive.context == context), None)
         if receive is not None:
             self._posted.remove(receive)

@@ -81,7 +81,7 @@ class Packetizer:
         self._payload = core.parameters.payload
 
     def cut(self, request: Request, peer: Peer) -> Packet:
-        """The request's next packet, which takes a place in the peer's window; of a failed peer it is the last."""
+        """Cut the request's next packet, which takes a place in the peer's window; for a failed peer, its last."""
         opcode, position = request.opcode, request.position
         ses_opcode = _compare_opcode(request) if opcode == _COMPARE_ATOMIC else _SES_OPCODES[opcode]
         if opcode == _CLOSE or peer.failed:
@@ -105,7 +105,7 @@ class OperandStage:
         self._host = host
 
     def read(self, packet: Packet) -> bytes | None:
-        """The payload; None if the host refuses any of it."""
+        """Read the payload; None if the host refuses any of it."""
         request = packet.request
         opcode = request.opcode
         if opcode in _WITHOUT_PAYLOAD or (request.op == _ATOMIC_READ and opcode in FORMS) or not packet.size:
@@ -149,7 +149,7 @@ class PacketNumberer:
         return self._transmit(pdc, peer, packet, self._load(packet), True)
 
     def _load(self, packet: Packet) -> bytes:
-        """The packet's payload; without one it becomes a NO_OP."""
+        """Read the packet's payload. A packet whose payload cannot be read becomes a NO_OP."""
         payload = None if packet.fault else self._operands.read(packet)
         if payload is None:
             packet.fault = True
@@ -218,7 +218,7 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
 
 
 def _cswap_value(element: bytes) -> bytes:
-    """An element as a field of the compare-and-swap extension: a big-endian number of 128 bits."""
+    """Encode an element as a field of the compare-and-swap extension: a big-endian number of 128 bits."""
     return element[::-1].rjust(_HALF_CSWAP, b"\0")
 
 

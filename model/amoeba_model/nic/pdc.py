@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 LATE_LIMIT = 1 << 16
-"""A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
+"""A packet with SYN whose start is at most so far behind the expected psn is from an earlier epoch of its PDC."""
 
 IDLE_TIMEOUTS = 32
 """A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` and ``retransmit_limit`` + 1:
@@ -63,14 +63,14 @@ class Pdc:
     last_used: int = 0
     """Cycle at which its last packet came."""
     expelled: bool = False
-    """It is closed, and not by its initiator."""
+    """The PDC is closed, and not by its initiator."""
     job_id: int = 0
     """Of the request that came last."""
     context: int = 0
     """For which that was."""
 
     def note(self, header: FrameHeader, now: int) -> None:
-        """A packet of it came."""
+        """Note the arrival of a packet of this PDC."""
         self.last_used = now
         if not header.is_control:
             self.job_id, self.context = header.job_id, header.resource_index
@@ -94,12 +94,12 @@ class Pdc:
 
     @staticmethod
     def acknowledge_again(header: FrameHeader) -> int:
-        """``cack_psn`` of an answer that is given again: the packet's clear_psn."""
+        """Return ``cack_psn`` of an answer that is replayed: the packet's clear_psn."""
         return (header.psn - min(_clear_distance(header), _FURTHEST_CLEAR)) & _PSN_MASK
 
 
 class PdcView(NamedTuple):
-    """What the registers ``target_pdcs`` show of one PDC."""
+    """Values of the registers ``target_pdcs`` for one PDC."""
 
     state: TargetPdcState = TargetPdcState.FREE
     ip: int = 0
@@ -132,14 +132,14 @@ class Refusal(NamedTuple):
 
     counter: Counter
     code: NackCode | None = None
-    """Of the NACK; None: there is none."""
+    """Code of the NACK; None: no NACK is sent."""
     psn: int = 0
     """``nack_psn``."""
     pdc: int = NO_PDC
 
 
 class PdcTable:
-    """Target PDCs: each is the first that nobody had, or to spare, unless it is kept for another context."""
+    """Target PDCs: a new one takes the first unused number, or an evictable one, not reserved for another context."""
 
     def __init__(self, core: Core, rooms: TargetRooms, answers: AnswerStore) -> None:
         self._core = core
@@ -155,13 +155,15 @@ class PdcTable:
         self._numbers: dict[tuple[int, int], list[int]] = {}
         """Numbers of the PDCs that belong to (sender's IP address, sender's PDC), in order."""
         self._spare: dict[int, None] = {}
-        """Numbers of those that another sender may be given, in the order in which they came to be so: the closed
-        ones, those that are not proven, and those that were idle when room was looked for last."""
+        """Numbers of the evictable PDCs, in the order in which they became so.
+
+        PDCs are evictable when they are closed, are not proven, or were idle at the last search for a free number.
+        """
 
     def accept(self, header: FrameHeader, payload: bytes) -> Pdc | Duplicate | Kept | Refusal:
-        """The packet's PDC, which from then on expects the next packet; or why it is not to be executed.
+        """Accept a packet: return its PDC, which then expects the next packet, or why it is not to be executed.
 
-        After a PDC: whoever executes the packet then asks for the :meth:`following` one.
+        The caller executes the packet of a PDC, then asks for the :meth:`following` one.
         """
         pdc = self._find_or_open(header) if header.syn else self._find(header)
         if not isinstance(pdc, Pdc):
@@ -170,7 +172,7 @@ class PdcTable:
         if pdc.is_open and pdc.proven:
             self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
-        # A CLOSE is the last packet of its opening: one that can be neither next nor last is of a former opening.
+        # A CLOSE is the last packet of its epoch: one that can be neither next nor last is of a former epoch.
         is_former = header.is_control and self._window <= ahead < _PSN_MASK
         if ahead >= _PSN_HALF and not is_former:
             return Duplicate(pdc)
@@ -180,7 +182,7 @@ class PdcTable:
         return self._keep(pdc, header, payload, ahead) if ahead else self.accept_next(pdc, header)
 
     def following(self, pdc: Pdc) -> KeptPacket | None:
-        """The packet that a PDC expects, if it was kept; its slot is free then, and it is to be accepted next."""
+        """Take the packet that a PDC expects out of its slot, if it was kept; it is to be accepted next."""
         kept = self._gaps.take(pdc.number, pdc.expected)
         if kept is not None:
             pdc.note(kept.header, self._core.now)
@@ -208,13 +210,13 @@ class PdcTable:
         return pdc
 
     def prove(self, pdc: Pdc) -> None:
-        """A request of this PDC has passed all checks: it is nobody else's until it is closed."""
+        """Note that a request of this PDC has passed all checks: the PDC stays its initiator's until it is closed."""
         if not pdc.proven:
             pdc.proven = True
             self._spare.pop(pdc.number, None)
 
     def view(self, number: int) -> PdcView:
-        """What is there now; of a number beyond the table the same as of a free one."""
+        """Return the state of a PDC; a number beyond the table looks like a free one."""
         if number not in self._pdcs:
             return PdcView()
         pdc = self._pdcs[number]
@@ -227,8 +229,8 @@ class PdcTable:
     def expel(self, number: int) -> None:
         """Close a PDC, if it is open, though its initiator has not asked for it.
 
-        It is not to spare before it is idle: until then its initiator, which may not know what of its requests was
-        executed, has to find that it is closed, and not that it is another's, which would make it begin anew.
+        The PDC is not evictable before it is idle: until then its initiator, which may not know which of its requests
+        were executed, has to find the PDC closed. A PDC of another initiator would make it begin anew.
         """
         pdc = self._pdcs.get(number)
         if pdc is not None and pdc.is_open:
@@ -236,7 +238,7 @@ class PdcTable:
             self._throw_away(number)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
-        """The PDC that a packet without SYN names."""
+        """Find the PDC that a packet without SYN names."""
         pdc = self._pdcs.get(header.dpdcid)
         if pdc is not None:
             if pdc.ip == header.ip and pdc.spdcid == header.spdcid:
@@ -246,7 +248,7 @@ class PdcTable:
         return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn)
 
     def _find_or_open(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
-        """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
+        """Find the PDC of a packet with SYN, or open it; refuse packets of an earlier connection epoch."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         own = self._numbers.get((header.ip, header.spdcid), [])
         remembered = self._incarnations.knows(header.ip, header.spdcid, start_psn)
@@ -284,8 +286,11 @@ class PdcTable:
             del self._numbers[pdc.ip, pdc.spdcid]
 
     def _make_room(self, own: list[int], context: int) -> int | None:
-        """A number for a new PDC for that context: of its sender's own to spare, else the first that nobody had, else
-        that of the PDC that has been to spare for longest."""
+        """Find a number for a new PDC of that context, and evict its PDC.
+
+        The sender's own evictable PDCs come first, then the first unused number, then the PDC that has been evictable
+        for longest.
+        """
         for number in own:
             if number in self._spare and self._is_for(number, context):
                 return number
@@ -305,7 +310,7 @@ class PdcTable:
         return owner < 0 or owner == context or not self._rooms.is_enabled(owner)
 
     def _keep(self, pdc: Pdc, header: FrameHeader, payload: bytes, ahead: int) -> Kept | Refusal:
-        """A packet that an open PDC does not expect yet, but ``ahead`` packets later, is kept if there is a slot."""
+        """Keep a packet that an open PDC expects only ``ahead`` packets later, if a slot is free."""
         psn, asked = header.psn, pdc.asked
         beyond = (psn - asked) & _PSN_MASK
         is_beyond = beyond < _PSN_HALF
@@ -328,12 +333,12 @@ class PdcTable:
         code = None if silent else NackCode.ROD_OOO
         again = pdc.expected
         if header.opcode == _READ and not header.is_control:
-            # What is kept already would be READs mostly, each of which would be read and answered again.
+            # The packets kept already are READs mostly, each of which would be read and answered again.
             again = asked if is_beyond else psn
         return Refusal(Counter.DROPPED_SEQUENCE, code, again, pdc.number)
 
     def _throw_away(self, number: int) -> None:
-        """What is kept for a PDC that is closed or opened anew never has its turn."""
+        """Drop the packets that are kept for a PDC, which is closed or opened anew."""
         self._core.counters[Counter.DROPPED_SEQUENCE] += self._gaps.forget(number)
 
 

@@ -13,7 +13,7 @@ NEVER = 1 << 64
 """A cycle that no clock reaches."""
 PSN_MASK = 0xFFFF_FFFF
 CAUTION = 64
-"""Packets that have to be answered since the last loss until a PDC may have its whole window under way again."""
+"""Packets that have to be answered since the last loss until a PDC may have its whole window in flight again."""
 DOUBTFUL_TIMEOUTS = 2
 """After so many in a row it is not sure any more that what the target has given away it did not execute before."""
 
@@ -38,7 +38,7 @@ class Packet:
     fault: bool = False
     """Its operands could not be read: it goes out as a NO_OP."""
     status: int | None = None
-    """What its answer said, once there was one; while packets before it are unanswered, it is noted here."""
+    """Code of its answer, noted while packets before it are unanswered; None before the answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class Peer:
     went_back: bool = False
     """Already, because of a gap, since a packet was answered last."""
     caution: int = 0
-    """Something was lost: until so many more packets have been answered, fewer may be under way."""
+    """After a loss, number of packets still to be answered before the whole window may be in flight."""
     timeouts: int = 0
     """Since a packet was answered last; hold-offs make up for NACK_LIFE each."""
     doublings: int = 0
@@ -103,7 +103,7 @@ class Peer:
         self._start(self.initial_psn)
 
     def start_anew(self) -> None:
-        """What the answer to a CLOSE does."""
+        """Start a new connection epoch, after the answer to a CLOSE."""
         self._start(self.next_psn)
 
     def start_at_oldest(self) -> None:
@@ -119,7 +119,7 @@ class Peer:
         self.forget_gaps()
 
     def number(self) -> int:
-        """The psn of a new packet."""
+        """Take the psn of a new packet."""
         psn = self.next_psn
         self.next_psn = (psn + 1) & PSN_MASK
         return psn
@@ -129,7 +129,7 @@ class Peer:
         return bool(outstanding) and (psn - outstanding[0].psn) & PSN_MASK < len(outstanding)
 
     def forget_gaps(self) -> None:
-        """What was missing may be asked for, and sent, again."""
+        """Forget which packets were missing, so that they may be asked for, and sent, again."""
         self.asked_to = self.filled_to = None
 
     def has_noted(self) -> bool:

@@ -24,7 +24,7 @@ class ReceiveOrder:
     opcode: int
     """ReceiveOpcode, unless ``status`` is not OK."""
     receive: Receive
-    """What is wanted, and by a RECEIVE where it is to go; of a CANCEL only ``context`` means something."""
+    """The wanted messages and, for a RECEIVE, the buffer; for a CANCEL only ``context`` has a meaning."""
     status: ReturnCode
     """LOCAL_BAD_DESCRIPTOR or LOCAL_DMA_FAULT if there is nothing to do but to say so."""
     ready: int
@@ -41,7 +41,7 @@ class ReceiveFetch:
         """Cycle at which the next descriptor can be asked for."""
 
     def fetch(self, context: Context) -> ReceiveOrder:
-        """The order; of a descriptor that the host does not let the NIC read, without anything but its status."""
+        """Fetch the next order; if the host refuses the read, only its status has a meaning."""
         index = context.receive_head
         context.receive_head = (index + 1) & 0xFFFF
         start = max(self._core.now, self._free)

@@ -108,7 +108,7 @@ class RegisterBank:
         return self._values[self._blocks[block].address(register, index)]
 
     def _pair(self, block: str, register: str, index: int = 0) -> int:
-        """The 64-bit number in ``register``_low and ``register``_high."""
+        """Return the 64-bit number in ``register``_low and ``register``_high."""
         return self._value(block, f"{register}_high", index) << 32 | self._value(block, f"{register}_low", index)
 
     def _present_capabilities(self, capabilities: Capabilities) -> None:
@@ -226,6 +226,6 @@ class DoorbellPages:
 
 
 def check_offset(offset: int) -> None:
-    """Raises DeviceError unless ``offset`` is that of a 32-bit word of the BAR."""
+    """Raise DeviceError unless ``offset`` is that of a 32-bit word of the BAR."""
     if offset % 4 or not 0 <= offset < BAR_SIZE:
         raise DeviceError(f"expected a multiple of 4 below {BAR_SIZE:#x} as BAR offset, got {offset:#x}")

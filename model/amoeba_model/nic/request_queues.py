@@ -48,7 +48,7 @@ class RequestQueues(Generic[R]):
         self._behind.clear()
 
     def push(self, request: R) -> None:
-        """A request has come, the youngest of its context."""
+        """Queue a request, the youngest of its context."""
         if self._behind or request.flags & _FENCE_ALL:
             self._behind.append(request)
         else:
@@ -59,14 +59,14 @@ class RequestQueues(Generic[R]):
         return bool(self._behind) and not self.turns
 
     def release(self) -> None:
-        """The oldest FENCE_ALL may go, and all behind it up to the next one; only where it ``is_fenced``."""
+        """Release the oldest FENCE_ALL, and all behind it up to the next one; only where it ``is_fenced``."""
         behind = self._behind
         self._queue(behind.popleft())
         while behind and not behind[0].flags & _FENCE_ALL:
             self._queue(behind.popleft())
 
     def leave(self) -> None:
-        """The first request of the queue that had the last turn is done with."""
+        """Remove the first request of the queue that had the last turn."""
         queue = self.turns[-1]
         queue.popleft()
         if not queue:

@@ -35,7 +35,7 @@ class ResponseHandler:
         self._retransmitter = retransmitter
 
     def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> Peer | None:
-        """The PDC that may go on; None if the frame is not for a packet that is unanswered."""
+        """Handle a response, and return the PDC that may go on; None if the frame is not for an unanswered packet."""
         pdc = header.dpdcid
         peer = self._peers[pdc] if pdc < len(self._peers) else None
         if peer is None or not peer.outstanding or peer.ip != header.ip:
@@ -81,7 +81,7 @@ class ResponseHandler:
         return count
 
     def _answer(self, pdc: int, peer: Peer, target_pdc: int, code: int, payload: bytes, cycle: int) -> int:
-        """The oldest unanswered packet is answered, and so are those that follow in a row and are noted; how many."""
+        """Answer the oldest unanswered packet, and the noted ones in a row behind it; return how many."""
         outstanding = peer.outstanding
         peer.target_pdc = target_pdc
         cycle = self._results.note(pdc, outstanding[0], code, payload, cycle)
@@ -97,7 +97,7 @@ class ResponseHandler:
         return count
 
     def _refuse(self, header: FrameHeader, pdc: int, peer: Peer, cycle: int) -> None:
-        """A NACK for an unanswered packet."""
+        """Handle a NACK for an unanswered packet."""
         code = header.nack_code
         counter = _NACKS_RECEIVED
         if code == NackCode.ROD_OOO and header.missing:

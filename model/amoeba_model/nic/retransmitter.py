@@ -33,7 +33,7 @@ class Retransmitter:
         self._results = results
 
     def sent(self, peer: Peer, cycle: int) -> None:
-        """A new packet leaves in ``cycle``."""
+        """Note that a new packet leaves in ``cycle``."""
         if peer.deadline == NEVER:
             self._wait(peer, cycle)
 
@@ -49,7 +49,7 @@ class Retransmitter:
             peer.deadline = NEVER
 
     def noted(self, peer: Peer) -> None:
-        """An answer was kept: others are on their way, so that it is too early for the early timeout."""
+        """Put off the early timeout: an answer was kept, so that others are on their way."""
         if peer.is_early:
             self._wait(peer, self._core.now)
 
@@ -69,14 +69,14 @@ class Retransmitter:
                 self._fill(pdc, peer, first, psn)
 
     def send_missing(self, pdc: int, peer: Peer, psn: int, count: int) -> None:
-        """The target misses ``count`` packets from ``psn`` on, and keeps what it has behind them: each once."""
+        """Send ``count`` packets from ``psn`` on, each once: the target misses them, and keeps those behind them."""
         first, end = _later(psn, peer.filled_to), (psn + count) & PSN_MASK
         if 0 < (end - first) & PSN_MASK < _PSN_HALF:
             peer.filled_to = end
             self._fill(pdc, peer, first, end)
 
     def hold_back(self, pdc: int, peer: Peer, psn: int, *, without_pdc: bool) -> None:
-        """The target cannot take ``psn`` now: go back later, to the oldest unanswered packet.
+        """Go back later, to the oldest unanswered packet: the target cannot take ``psn`` now.
 
         Other packets may have been lost, and ``psn`` need not be the oldest. Further NACKs of this kind do not
         prolong the hold-off, so that nothing a target says puts off the oldest packet without end. The NACK is a
@@ -197,5 +197,5 @@ def _may_be_early(peer: Peer) -> bool:
 
 
 def _later(psn: int, other: int | None) -> int:
-    """Whichever comes later, if ``other`` is there."""
+    """Return the later of two psns; the first if ``other`` is None."""
     return psn if other is None or (other - psn) & PSN_MASK >= _PSN_HALF else other

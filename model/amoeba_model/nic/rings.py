@@ -37,7 +37,7 @@ class EntryRing:
         return (self.written - self.consumed) & 0xFFFF
 
     def phase(self) -> int:
-        """The phase bit of the next entry: set in the first lap, and in every second from there."""
+        """Return the phase bit of the next entry: set in the first lap, and in every second from there."""
         return 0 if self.written >> self.size & 1 else _PHASE
 
 

@@ -1,4 +1,4 @@
-"""TargetRooms: what a request needs a place in before it is accepted."""
+"""``TargetRooms``: event entries and unexpected slots, of which a request needs some before it is accepted."""
 
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.matcher import Matcher
@@ -15,8 +15,8 @@ _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 class TargetRooms:
     """The event rings and the unexpected slots of all contexts, as the PdcTable asks for them.
 
-    Requests are executed one at a time, and each uses its room before the next is looked at. So no room needs to be
-    set aside between asking for it and using it.
+    Requests are executed one at a time, and each uses its entries before the next is looked at. So nothing needs to
+    be reserved between the question and the use.
     """
 
     def __init__(self, contexts: list[Context], events: EventWriter, matcher: Matcher) -> None:
@@ -28,7 +28,7 @@ class TargetRooms:
         return self._contexts[context].enabled
 
     def has_room(self, header: FrameHeader) -> bool:
-        """False if the request needs an event of which none is free, or a slot, and meets no receive instead."""
+        """Whether the event entry and the slot that the request may need are free."""
         is_message = header.opcode in _MESSAGES
         if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
             return True

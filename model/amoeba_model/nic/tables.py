@@ -26,7 +26,7 @@ class Context:
     """log2 of entries."""
     completions: EntryRing = field(default_factory=EntryRing)
     events: EntryRing = field(default_factory=EntryRing)
-    """With ``base`` 0 there is none."""
+    """Event ring; ``base`` 0 without one."""
     domain: int = 0
     job_id: int = 0
     pid_on_fep: int = 0
@@ -38,7 +38,7 @@ class Context:
     read_counter: int = 0
     write_counter: int = 0
     receiver: "Context" = field(init=False, repr=False)
-    """Whose receives its messages meet: by default its own."""
+    """Context whose receives its messages meet: by default itself."""
 
     tail: int = 0
     """Producer index of the transmit ring, from the doorbell."""
@@ -64,7 +64,7 @@ class Context:
         return bool(receiver.enabled and receiver.events.base and receiver.unexpected_base)
 
     def restart(self) -> None:
-        """What setting ENABLE does to the rings."""
+        """Restart the rings, when ENABLE is set."""
         self.tail = self.head = self.in_flight = 0
         self.receive_tail = self.receive_head = 0
         self.completions.restart()
@@ -142,7 +142,7 @@ class KeyTable:
             self._found.clear()
 
     def find(self, key: int) -> Key | None:
-        """The first valid entry with this key."""
+        """Find the first valid entry with this key."""
         entry = self._found.get(key)
         if entry is None and key not in self._found:
             if len(self._found) > len(self._slots):

@@ -71,7 +71,7 @@ class Target:
     def _settle(
         self, header: FrameHeader, payload: bytes, place: Pdc | Duplicate | Kept | Refusal, cycle: int
     ) -> None:
-        """What becomes of one packet, given what the PdcTable says of it."""
+        """Execute, answer, keep or refuse one packet, as the PdcTable says."""
         cycle += CHECK
         if isinstance(place, Pdc):
             self._core.counters[_REQUESTS_RECEIVED] += 1
@@ -114,7 +114,7 @@ class Target:
         return _OK, data, cycle
 
     def _receive(self, header: FrameHeader, request: MemoryRequest, pdc: int, cycle: int) -> tuple[int, bytes, int]:
-        """A message, from the receive that it meets to its event; as :meth:`_execute`."""
+        """Execute a message, from the receive that it meets to its event; as :meth:`_execute`."""
         arrival = self._matcher.arrive(header, request)
         if isinstance(arrival, ReturnCode):
             return arrival.value, b"", cycle

@@ -302,7 +302,7 @@ _FLOWS = 1024
 
 
 def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> bytes:
-    """The frame, from the Ethernet header to the packet's CRC; nothing is padded.
+    """Encode a frame, from the Ethernet header to the packet's CRC, without padding.
 
     ``header.payload_length`` is not looked at. Raises LayoutError when a value does not fit its field, and when
     there is a payload where none may be.
@@ -391,7 +391,7 @@ def _numbers(header: FrameHeader) -> tuple[int, int]:
 
 @functools.lru_cache(_FLOWS)
 def _encapsulation(mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int) -> tuple[bytes, int]:
-    """The headers in front of PDS's, and the CRC of what it covers of them."""
+    """Encode the headers in front of PDS's; return them with the CRC of their covered part."""
     total_length = udp_length + _IPV4_SIZE
     checksum = _ip_checksum(total_length, own_ip, ip)
     headers = _pack_encapsulation(mac, own_mac, total_length, checksum, own_ip, ip, port, udp_length)
@@ -403,7 +403,7 @@ def _syn_and_retx(header: FrameHeader) -> int:
 
 
 def _signed(number: int) -> int:
-    """The value of 16 bits in two's complement."""
+    """Return the value of 16 bits in two's complement."""
     return number - (number >> 15 << 16)
 
 
@@ -413,7 +413,7 @@ def _ip_checksum(total_length: int, source: int, destination: int) -> int:
 
 
 def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
-    """The frame's header and payload, or why it is dropped, checked in the order of the architecture.
+    """Decode a frame's header and payload, or say why it is dropped, in the order of hw/amoeba_hw/wire/README.md.
 
     Without ``own_mac`` or ``own_ip`` every destination is accepted. Never raises, whatever the bytes are.
     """

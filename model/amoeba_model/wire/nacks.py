@@ -1,7 +1,7 @@
-"""What an initiator makes of each NACK: section 9 of the architecture.
+"""Effect of each NACK on an initiator: "Loss" in hw/amoeba_hw/initiator/README.md.
 
-A code that stands in none of these sets says nothing that a PDC of ours could have brought about: such a NACK is
-dropped, as one for a packet that is answered.
+A code outside these sets answers nothing that Amoeba's PDCs can send: such a NACK is dropped, as one for an answered
+packet.
 """
 
 from amoeba_model.wire.uet import NackCode

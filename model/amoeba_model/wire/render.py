@@ -59,7 +59,7 @@ class Layer(NamedTuple):
     fields: tuple[FieldText, ...]
 
     def lines(self) -> list[str]:
-        """The layer as aligned lines, the first one its name."""
+        """Render the layer as aligned lines, the first one its name."""
         width = max((len(field.name) for field in self.fields), default=0)
         return [self.name, *(f"  {field.name:<{width}}  {field.value}" for field in self.fields)]
 
@@ -84,7 +84,7 @@ def layers(frame: bytes) -> list[Layer]:
 
 
 def records_of(header: FrameHeader) -> list[Record]:
-    """The headers of a frame in wire order; its payload and CRC follow."""
+    """List the headers of a frame in wire order; its payload and CRC follow."""
     records: list[Record] = [ETHERNET, IPV4, UDP]
     if header.is_control:
         records.append(PDS_CONTROL if header.is_request else PDS_NACK)
@@ -100,7 +100,7 @@ def records_of(header: FrameHeader) -> list[Record]:
 
 
 def summary(frame: bytes) -> str:
-    """The frame on one line: who to whom, what, and its place in the sequence."""
+    """Describe the frame on one line: sender, receiver, content, and its place in the sequence."""
     decoded = decode(frame)
     return f"{len(frame)} bytes, {decoded.cause.name}" if isinstance(decoded, Drop) else summary_of(decoded)
 
@@ -130,7 +130,7 @@ def _request_text(frame: DecodedFrame) -> str:
 
 
 def _place_text(header: FrameHeader) -> str:
-    """What a request concerns: bytes of a region, or a message."""
+    """Describe the target of a request: bytes of a region, or a message."""
     if header.opcode not in _TAGGED | _UNTAGGED:
         return f"{header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
     text = f"{header.buffer_offset if header.opcode in _RENDEZVOUS else header.request_length} bytes"
@@ -168,7 +168,7 @@ def _text(field: Field, value: int) -> str:
 
 
 def _member(numbers: type[enum.IntEnum], value: int) -> str:
-    """The name of a number, or that it has none."""
+    """Return the name of a number, or "unknown" with the number."""
     return numbers(value).name if value in numbers.__members__.values() else f"unknown {value:#x}"
 
 

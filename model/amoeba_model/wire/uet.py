@@ -95,7 +95,7 @@ MESSAGE_REQUESTS = frozenset(
 
 
 class ControlType(enum.IntEnum):
-    """What a PDS control packet says (``next_header`` of its prologue)."""
+    """Types of PDS control packets (``next_header`` of its prologue)."""
 
     NOOP = 0
     ACK_REQUEST = 1
@@ -361,7 +361,7 @@ PDS_REQUEST = Record(
     12,
     (
         Field("type", 5, "ROD_REQ.", PdsType),
-        Field("next_header", 4, "What follows.", NextHeader),
+        Field("next_header", 4, "Header that follows.", NextHeader),
         Field("flags", 7, "Retransmission, acknowledge request, SYN.", PdsFlags),
         Field("clear_psn_offset", 16, "Signed, relative to psn: responses up to there need not be kept."),
         Field("psn", 32, "Packet sequence number."),
@@ -377,7 +377,7 @@ PDS_ACK = Record(
     12,
     (
         Field("type", 5, "ACK.", PdsType),
-        Field("next_header", 4, "What follows.", NextHeader),
+        Field("next_header", 4, "Header that follows.", NextHeader),
         Field("flags", 7, "Whether the request answered had RETX.", AckFlags),
         Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
         Field("cack_psn", 32, "Executed up to here; what has no answer of its own was OK, without data."),
@@ -400,7 +400,7 @@ PDS_NACK = Record(
             "vendor_code", 8, "With ROD_OOO: packets missing from nack_psn on, if all behind them is kept; else 0."
         ),
         Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the first that has to come again."),
-        Field("spdcid", 16, "Sender's PDC; zero where there is none."),
+        Field("spdcid", 16, "Sender's PDC; zero without one."),
         Field("dpdcid", 16, "Receiver's PDC."),
         Field("payload", 32, "Zero."),
     ),
@@ -430,7 +430,7 @@ SES_REQUEST = Record(
     44,
     (
         Field("reserved0", 2, "Zero."),
-        Field("opcode", 6, "What to do.", RequestOpcode),
+        Field("opcode", 6, "Operation.", RequestOpcode),
         Field("version", 2, "Zero."),
         Field("flags", 6, "Message and delivery flags.", SesFlags),
         Field("message_id", 16, "Counts the messages of a PDC."),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.programs.running import Ended, run
+from tests.support.programs.running import Ended, run
 
 __all__ = ["ON_ANY_MACHINE", "run_counted"]
 

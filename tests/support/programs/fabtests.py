@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.programs.missing import BUILT, ROOT, MissingError, compiler
+from tests.support.programs.missing import BUILT, ROOT, MissingError, compiler
 
 __all__ = ["LISTED", "Fabtest", "built", "read_list"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from amoeba import Errno, FabricError
 
-from support.programs.missing import MissingError, compiler, program
+from tests.support.programs.missing import MissingError, compiler, program
 
 if TYPE_CHECKING:
     from amoeba.embed import CLibrary

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.programs.missing import MissingError
-from support.programs.running import Ended, run
+from tests.support.programs.missing import MissingError
+from tests.support.programs.running import Ended, run
 
 __all__ = [
     "COUNTING",

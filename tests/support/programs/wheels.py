@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.programs.missing import BUILT, MissingError
+from tests.support.programs.missing import BUILT, MissingError
 
 __all__ = ["Wheels"]
 

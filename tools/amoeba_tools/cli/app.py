@@ -24,7 +24,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     cls=Group,
-    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, checks, traces and facts of any NIC.",
+    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmark, soak, check, trace and inspect any NIC.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -39,7 +39,7 @@ def _print_release(wanted: bool) -> None:
 @app.callback()
 def _amoeba(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_release, is_eager=True, help="Print the release.")
+        bool, typer.Option("--version", callback=_print_release, is_eager=True, help="Print the release and end.")
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""What the commands share: options, consoles, and errors that a person can read."""
+"""Options, consoles and readable errors that the commands share."""
 
 import contextlib
 import enum
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class SwitchKind(enum.StrEnum):
-    """What becomes of frames that a switch has no room for."""
+    """Policy of a switch for frames that arrive while a port's buffer is full."""
 
     NONE = "none"
     DROP = "drop"
@@ -63,10 +63,9 @@ DeviceOption = Annotated[
         "--device",
         "-d",
         metavar="KIND[,KIND...]",
-        help=f"{known_kinds()}; one, or one per rank, comma-separated.",
+        help=f"Device kind: {known_kinds()}. One for all ranks, or a comma-separated list with one per rank.",
     ),
 ]
-
 
 
 def _set_build(context: typer.Context, build: str | None) -> str | None:
@@ -85,54 +84,63 @@ BuildOption = Annotated[
         metavar="NAME",
         callback=_set_build,
         is_eager=True,
-        help=f"Build of simulated NICs: {' or '.join(BUILDS)}; that of AMOEBA_BUILD if absent, else full.",
+        help=f"Build of simulated NICs: {' or '.join(BUILDS)}. The default is AMOEBA_BUILD, else full.",
     ),
 ]
 
 ListenOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Be rank 0 of several processes: wait here for the others.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Run as rank 0 of several processes: wait here for the others."),
 ]
 ConnectOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
+    str | None, typer.Option(metavar="HOST:PORT", help="Run as another rank: join the process that listens there.")
 ]
 
 TimeoutOption = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="How long --listen and --connect wait for the others.")
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Maximum time that --listen and --connect wait for the others."),
 ]
 
-LossOption = Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")]
+LossOption = Annotated[float, typer.Option(min=0, max=1, help="Probability that a frame is lost.")]
 RetransmitTimeoutOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Cycles without an answer until a NIC sends again; 16384, or more between processes."),
+    typer.Option(min=1, help="Cycles without an answer before a NIC retransmits; 16384, or more between processes."),
 ]
 SwitchOption = Annotated[
-    SwitchKind, typer.Option(help="What joins links: none that ever fills, one that drops frames, or pauses NICs.")
+    SwitchKind,
+    typer.Option(
+        help="Switch between the links: none (unlimited buffers), drop (drops frames), pause (pauses NICs)."
+    ),
 ]
-BufferOption = Annotated[int, typer.Option(min=1, metavar="BYTES", help="Room of each of the switch's ports.")]
+BufferOption = Annotated[int, typer.Option(min=1, metavar="BYTES", help="Buffer space of each switch port.")]
 MarkOption = Annotated[
-    int | None, typer.Option(min=0, metavar="BYTES", help="Waiting bytes from which on it marks congestion.")
+    int | None, typer.Option(min=0, metavar="BYTES", help="Queued bytes from which a switch port marks congestion.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def switch_of(kind: SwitchKind, buffer: int, mark: int | None) -> Switch | None:
-    """The switch that the options describe. Exits with a usage error where they describe what there is not."""
+    """Return the switch that the options describe, or None.
+
+    Exits with a usage error if ``buffer`` or ``mark`` is given without a switch.
+    """
     if kind is not SwitchKind.NONE:
         return Switch(buffer=buffer, pause=kind is SwitchKind.PAUSE, mark=mark)
     if buffer != Switch.buffer or mark is not None:
-        raise typer.BadParameter("without a switch nothing waits", param_hint="--switch")
+        raise typer.BadParameter("--buffer and --mark need --switch drop or --switch pause", param_hint="--switch")
     return None
 
 
 def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks") -> list[str]:
-    """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails.
+    """Return one device kind per rank: the listed kinds, or a single kind repeated.
 
-    ``hint``: the option that says how many ranks there are.
+    Exits with a usage error for unknown kinds and for a list of the wrong length.
+    ``hint``: the option that gives the number of ranks.
     """
     kinds = [kind.strip() for entry in devices for kind in entry.split(",")]
     for kind in kinds:
         if not is_kind(kind):
-            raise typer.BadParameter(f"{kind!r} is none of {known_kinds()}", param_hint="--device")
+            raise typer.BadParameter(f"unknown device {kind!r}; expected {known_kinds()}", param_hint="--device")
     if len(kinds) == 1:
         return kinds * (2 if ranks is None else ranks)
     if ranks not in (None, len(kinds)):
@@ -143,7 +151,10 @@ def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks"
 
 
 def chosen_retransmission(timeout: int | None, limit: int | None = None) -> Retransmission | None:
-    """Return the timeouts that the options name; None: they name none, and processes choose what suits them."""
+    """Return the timeouts that the options name.
+
+    Returns None if the options name neither timeout nor limit: each process then chooses its own default.
+    """
     if timeout is None and limit is None:
         return None
     default = Retransmission()
@@ -151,18 +162,23 @@ def chosen_retransmission(timeout: int | None, limit: int | None = None) -> Retr
 
 
 def kinds_of_ranks(devices: list[str], ranks: int | None, listen: str | None, connect: str | None) -> list[str]:
-    """The kinds of this process' NICs: one alone if there are several processes. Exits with a usage error."""
+    """Return the kinds of this process' NICs: exactly one if there are several processes.
+
+    Exits with a usage error for options that exclude each other.
+    """
     kinds = device_kinds(devices, ranks if listen is None and connect is None else 1)
     if listen is not None and connect is not None:
-        raise typer.BadParameter("one process listens, the others connect", param_hint="--connect")
+        raise typer.BadParameter(
+            "expected --listen in one process and --connect in the others, got both", param_hint="--connect"
+        )
     if connect is not None and ranks is not None:
-        raise typer.BadParameter("the process that listens says how many there are", param_hint="--ranks")
+        raise typer.BadParameter("the process with --listen sets the number of ranks", param_hint="--ranks")
     return kinds
 
 
 @contextlib.contextmanager
 def meeting(listen: str | None, connect: str | None, ranks: int, timeout: float) -> Iterator[Rendezvous | None]:
-    """The other processes; None if this one is all there is."""
+    """Meet the other processes; yield None if this process runs alone."""
     if listen is not None:
         host, port = _host_and_port(listen, "--listen")
         with Rendezvous.listen(host, port, ranks, timeout=timeout, ready=_announce) as rendezvous:
@@ -181,7 +197,7 @@ def _announce(host: str, port: int) -> None:
 
 
 def _host_and_port(address: str, option: str) -> tuple[str, int]:
-    """The parts of HOST:PORT. Exits with a usage error where there are none."""
+    """Split HOST:PORT. Exits with a usage error for anything else."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
@@ -189,7 +205,7 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Find out before anything has run, perhaps for minutes, whether these files can be written. Raises OSError."""
+    """Raise OSError unless these files can be written, before the command runs for minutes."""
     for path in paths:
         if path is None:
             continue
@@ -203,7 +219,7 @@ def check_writable(*paths: Path | None) -> None:
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
-    """A row for each fact: its name, and its value or values, one below the other."""
+    """Return a table with a row per fact: the name, and its values one below the other."""
     table = Table(title=title, show_header=False)
     table.add_column(style="dim")
     table.add_column(justify="right")
@@ -213,7 +229,7 @@ def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar with counts and times, which is gone when it is done; none in a pipe, where nobody sees it move."""
+    """Return a bar with counts and times. The bar vanishes at the end; a pipe gets no bar."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -227,12 +243,12 @@ def progress_bar(console: Console) -> Progress:
 
 
 _INTERRUPTED = 130
-"""The exit status by which shells know Ctrl-C: 128 and the number of SIGINT."""
+"""Exit status by which shells know Ctrl-C: 128 plus the number of SIGINT."""
 
 
 @contextlib.contextmanager
 def interruptible(done_so_far: Callable[[], str]) -> Iterator[None]:
-    """Let Ctrl-C end the command with one line on stderr that says what was done until then."""
+    """Let Ctrl-C end the command with one line on stderr that reports the work done so far."""
     try:
         yield
     except KeyboardInterrupt:
@@ -245,10 +261,10 @@ def readable_errors() -> Iterator[None]:
     """Turn failures of devices, fabric and UCP into one line on stderr and exit status 1."""
     try:
         yield
-    except BrokenPipeError:  # whoever read what is printed has seen enough, as `head` has
+    except BrokenPipeError:  # the reader of stdout has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (FabricError, UcsError, DeviceError, OSError) as error:
-        # a path that is broken in its middle can be neither copied nor searched for
+        # soft wrap: a path with a line break inside can be neither copied nor searched for
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""``amoeba conformance``: libfabric's manual pages, or UCX's header, sentence by sentence, on a pair of NICs."""
+"""``amoeba conformance``: check libfabric's manual pages, or UCX's header, sentence by sentence on a pair of NICs."""
 
 import enum
 import functools
@@ -46,14 +46,14 @@ __all__ = ["conformance"]
 
 
 class Api(enum.StrEnum):
-    """Whose promises are checked."""
+    """API under test."""
 
     LIBFABRIC = "libfabric"
     UCP = "ucp"
 
 
 class ProgressModel(enum.StrEnum):
-    """How the option is typed."""
+    """Values of the option ``--progress``."""
 
     MANUAL = "manual"
     AUTO = "auto"
@@ -68,22 +68,23 @@ def conformance(
     page: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PAGE", help="A manual page, a function of UCP, or a pattern for ids; repeatable; all if absent."
+            metavar="PAGE", help="Manual page, UCP function, or pattern of check ids; repeatable. All if absent."
         ),
     ] = None,
     api: Annotated[
-        Api, typer.Option(help="Whose promises are checked: libfabric's manual pages', or UCX's ucp.h's.")
+        Api, typer.Option(help="API to check: libfabric (its manual pages) or ucp (UCX's ucp.h).")
     ] = Api.LIBFABRIC,
     loss: LossOption = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed that decides which frames are lost.")] = 0,
     switch: SwitchOption = SwitchKind.NONE,
     buffer: BufferOption = Switch.buffer,
     retransmit_timeout: RetransmitTimeoutOption = None,
     progress: Annotated[
-        ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
+        ProgressModel, typer.Option(help="Progress model: manual (the reader of a queue) or auto (a thread).")
     ] = ProgressModel.MANUAL,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write all results there, as Markdown.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.md", help="Write all results to this file, as Markdown."),
     ] = None,
     listen: ListenOption = None,
     connect: ConnectOption = None,
@@ -92,28 +93,32 @@ def conformance(
     scheduler: SchedulerOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """See whether two NICs do what libfabric's manual pages, or UCX's header, say. Exit status 1 if they do not.
+    """Check two NICs against libfabric's manual pages or UCX's header. Exit status 1 if a check fails.
 
-    The first device is the initiator's, the second the target's.
+    The first device is the initiator, the second the target.
 
-    With --listen the target is another process, that is started with --connect and serves until all is done.
+    With --listen the target is another process: start it with --connect, and it serves until the last check.
+
+    Example: amoeba conformance --device model --page fi_atomic
     """
     kinds = kinds_of_ranks(device, None, listen, connect)
     if len(kinds) > 2:
-        raise typer.BadParameter(f"a pair is an initiator and a target, got {kinds}", param_hint="--device")
+        raise typer.BadParameter(
+            f"expected at most two devices, initiator and target, got {kinds}", param_hint="--device"
+        )
     of_ucp = api is Api.UCP
     if of_ucp and (listen or connect or progress is ProgressModel.AUTO):
         raise typer.BadParameter(
-            "UCP's checks run in one process, and make progress themselves",
+            "UCP's checks run in one process and make their own progress",
             param_hint="--listen, --connect, --progress",
         )
     if is_spread(jobs, scheduler) and (listen or connect):
         raise typer.BadParameter(
-            "a target in another process is one: its checks are not shared out", param_hint="--jobs, --scheduler"
+            "checks with a target in another process cannot be spread over workers", param_hint="--jobs, --scheduler"
         )
     joined_by = switch_of(switch, buffer, None)
     if joined_by is not None and (listen or connect):
-        raise typer.BadParameter("between processes there is none", param_hint="--switch")
+        raise typer.BadParameter("a switch joins NICs of one process only", param_hint="--switch")
     chosen = _chosen(page, of_ucp)
     links, named = Impairments(seed, loss=loss), chosen_retransmission(retransmit_timeout)
     timeouts = named or Retransmission()
@@ -169,7 +174,7 @@ def conformance(
 
 
 def _chosen(pages: list[str] | None, of_ucp: bool) -> tuple[Check, ...]:
-    """The checks of these pages and patterns, all if there are none. Exits with a usage error for unknown ones."""
+    """Return the checks of these pages and patterns, or all checks. Exits with a usage error for unknown pages."""
     try:
         if of_ucp:
             return ucp_kit.select(*pages) if pages else ucp_kit.checks()
@@ -193,7 +198,7 @@ def _run(subject: Subject | Fixture, chosen: tuple[Check, ...], console: Console
 def _run_spread(
     fixture: Fixture, chosen: tuple[Check, ...], console: Console, jobs: int | None, scheduler: str | None
 ) -> Report:
-    """The same by several workers, each with a pair of its own. Checks whose worker dies have failed."""
+    """Run the checks on several workers, each with its own pair. Checks of a worker that dies count as failed."""
     so_far: list[Outcome] = []
     with (
         interruptible(lambda: _so_far(so_far, len(chosen))),

@@ -1,4 +1,4 @@
-"""``amoeba endpoint``: simulated NICs as PCI functions, for QEMU and others that speak vfio-user."""
+"""``amoeba endpoint``: simulated NICs as PCI functions, for QEMU and other clients of vfio-user."""
 
 import signal
 from pathlib import Path
@@ -14,15 +14,19 @@ __all__ = ["endpoint"]
 
 
 def endpoint(
-    socket: Annotated[Path, typer.Option(metavar="DIR", help="Where the sockets nic0.sock, nic1.sock ... are made.")],
+    socket: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the sockets nic0.sock, nic1.sock ...")],
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    count: Annotated[int | None, typer.Option(min=1, help="NICs; 2, or as many as are listed, if absent.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Number of NICs. 2 if absent, or as many as --device lists.")
+    ] = None,
     loss: LossOption = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Of what happens to frames.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed that decides which frames are lost.")] = 0,
 ) -> None:
-    """Serve simulated NICs of one network as PCI functions, until it is interrupted.
+    """Serve simulated NICs of one network as PCI functions, until Ctrl-C.
 
-    A virtual machine gets one by QEMU's option (10.1 or later):
+    Example: amoeba endpoint --socket /tmp/nics --device model --count 2
+
+    A virtual machine gets a NIC by this option of QEMU (10.1 or later):
 
     -device '{"driver":"vfio-user-pci","socket":{"path":"DIR/nic0.sock","type":"unix"}}'
     """

@@ -31,7 +31,7 @@ __all__ = ["explore"]
 
 _COLUMNS = {"cycles_per_operation": "cycles/op", "operations_per_second": "op/s", "block_rams": "RAMs"}
 _LEFT_OUT = ("operations", "cycles", "operations_per_second", "block", "error")
-"""Columns that files have and the terminal has not."""
+"""Columns that stand in files, but not on the terminal."""
 _ANY_WIDTH = 10_000
 
 
@@ -41,7 +41,7 @@ def explore(
         typer.Option(
             "--set",
             metavar="AXIS=VALUE[,VALUE...]",
-            help=f"An axis and its values; repeatable. With one value: of all NICs. {', '.join(AXES)}.",
+            help=f"Axis and its values; repeatable. A single value applies to all NICs. Axes: {', '.join(AXES)}.",
         ),
     ] = None,
     workload: Annotated[
@@ -50,52 +50,60 @@ def explore(
             "--workload",
             "-w",
             metavar="NAME[:OPTION=VALUE...]",
-            help="gups, a test of `amoeba perf`, or a FILE.py with `def workload(fabric)`; repeatable.",
+            help="Workload: gups, a test of `amoeba perf`, or a FILE.py with `def workload(fabric)`; repeatable.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help=f"{' or '.join(DEVICE_KINDS)}.")] = "rtl",
+    device: Annotated[str, typer.Option("--device", "-d", help=f"Device kind: {' or '.join(DEVICE_KINDS)}.")] = "rtl",
     build: BuildOption = None,
     area: Annotated[
-        str, typer.Option(metavar="BLOCK", help=f"What Yosys counts: {', '.join(AREAS)}, or none.")
+        str, typer.Option(metavar="BLOCK", help=f"Block whose size Yosys measures: {', '.join(AREAS)}, or none.")
     ] = "none",
-    family: Annotated[str, typer.Option(help=f"For which FPGA: {' or '.join(FAMILIES)}.")] = "ecp5",
+    family: Annotated[str, typer.Option(help=f"FPGA family: {' or '.join(FAMILIES)}.")] = "ecp5",
     jobs: JobsOption = None,
     scheduler: SchedulerOption = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where results are kept; in the user's cache if absent.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder that keeps the results. The user's cache if absent.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table there.")] = None,
-    parquet: Annotated[Path | None, typer.Option(metavar="FILE.parquet", help="Write the table there.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write the table to this file.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front.")] = None,
     pareto: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN,COLUMN",
-            help="What is to be small, across and up; luts, else an axis, and cycles_per_operation if absent.",
+            help="Columns to minimise, x then y. If absent: luts, else an axis, and cycles_per_operation.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure workloads on every NIC of a grid of parameters: cycles by RTL, size by Yosys. A star: the Pareto front.
+    """Measure workloads on every NIC of a grid of parameters: cycles by RTL, size by Yosys.
 
-    Results are kept: the same command goes on where it was interrupted. Exit status 1 if anything failed.
+    A star marks the Pareto front. Exit status 1 if a measurement fails.
+
+    Results are kept: after an interruption the same command continues.
+
+    Example: amoeba explore --workload gups --set lines=64,256 --plot lines.svg
     """
     console = Console(stderr=as_json)
     done = Progress(0, 0, 0)
     with (
         readable_errors(),
-        interruptible(lambda: f"{done.done} of {done.total} results are kept; the same command goes on from there"),
+        interruptible(lambda: f"{done.done} of {done.total} results are kept; the same command continues from there"),
     ):
         try:
             axes = dict(read_axis(text) for text in axis or ())
             if len(axes) < len(axis or ()):
-                raise typer.BadParameter("each axis once", param_hint="--set")
+                raise typer.BadParameter("expected each axis once", param_hint="--set")
             workloads = [read_workload(text) for text in workload or ()]
             if not workloads and area == "none":
-                raise typer.BadParameter("what is to be measured? A workload, an --area or both", param_hint="-w")
-            _check_choice("--device", device, DEVICE_KINDS)
-            _check_choice("--area", area, (*AREAS, "none"))
-            _check_choice("--family", family, FAMILIES)
+                raise typer.BadParameter(
+                    "nothing to measure: expected a --workload, an --area or both", param_hint="-w"
+                )
+            _check_choice("device", device, DEVICE_KINDS)
+            _check_choice("area", area, (*AREAS, "none"))
+            _check_choice("family", family, FAMILIES)
         except ArgumentError as error:
             raise typer.BadParameter(str(error.strerror)) from None
         asked = _columns(pareto)
@@ -126,14 +134,14 @@ def explore(
             found.write_parquet(parquet)
         if plot is not None:
             if not minimised:
-                raise typer.BadParameter("nothing to draw: two columns with numbers are needed", param_hint="--plot")
+                raise typer.BadParameter("nothing to draw: expected two columns with numbers", param_hint="--plot")
             plot.write_text(found.plot(*minimised))
     if as_json:
         print(json.dumps([{**row, "front": row in best} for row in found.rows], indent=2))
     else:
         for shown in _shown(found, best, console):
             console.print(shown)
-    console.print(f"{done.total} results, {done.known} of them known before", soft_wrap=True)
+    console.print(f"{done.total} results, {done.known} of them from earlier runs", soft_wrap=True)
     for row in found.failures:
         place = ", ".join(f"{name} {row[name]}" for name in found.axes)
         console.print(f"[bold red]failed:[/] {escape(place)}: {escape(row['error'])}", soft_wrap=True)
@@ -143,11 +151,13 @@ def explore(
 
 def _check_choice(option: str, given: str, choices: Iterable[str]) -> None:
     if given not in choices:
-        raise typer.BadParameter(f"{given!r} is none of {', '.join(choices)}", param_hint=option)
+        raise typer.BadParameter(
+            f"unknown {option} {given!r}; expected {', '.join(choices)}", param_hint=f"--{option}"
+        )
 
 
 def _columns(pareto: str | None) -> tuple[str, str] | None:
-    """Those that --pareto names; None if it is absent."""
+    """Return the columns that --pareto names, or None without --pareto."""
     if pareto is None:
         return None
     columns = pareto.split(",")
@@ -157,7 +167,7 @@ def _columns(pareto: str | None) -> tuple[str, str] | None:
 
 
 def _minimised(found: Exploration) -> tuple[str, str] | None:
-    """The two columns of the front, where none were asked for; None if there are none."""
+    """Return the default columns of the Pareto front; None if fewer than two have numbers."""
     numbers = [name for name in (*found.axes, "luts", "cycles_per_operation") if _has_numbers(found, name)]
     down = "cycles_per_operation" if "cycles_per_operation" in numbers else None
     across = "luts" if "luts" in numbers else next((name for name in numbers if name != down), None)
@@ -171,7 +181,7 @@ def _has_numbers(found: Exploration, name: str) -> bool:
 
 
 def _shown(found: Exploration, best: list[dict[str, object]], console: Console) -> list[Table]:
-    """A table; where the terminal is too narrow for it, a list for each row."""
+    """Return one table, or a list per row if the terminal is too narrow for the table."""
     columns = [name for name in found.columns if name not in _LEFT_OUT]
     whats = dict.fromkeys(str(row[name]) for row in found.rows for name in ("workload", "block") if row.get(name))
     if len({row.get("workload") for row in found.rows}) == 1:

@@ -1,4 +1,4 @@
-"""``amoeba gups``: HPC Challenge RandomAccess, in one process or in several."""
+"""``amoeba gups``: HPC Challenge RandomAccess, in one process or several."""
 
 import dataclasses
 import json
@@ -31,11 +31,13 @@ __all__ = ["gups"]
 def gups(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
-    ranks: Annotated[int | None, typer.Option(min=1, max=32, help="Ranks, each with a NIC; 2 if absent.")] = None,
-    table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the table's 64-bit words, all ranks.")] = 12,
-    updates: Annotated[int | None, typer.Option(min=1, help="Updates; 4 per word if absent.")] = None,
-    window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Updates that a rank keeps under way.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, max=32, help="Number of ranks, each with a NIC. 2 if absent.")
+    ] = None,
+    table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the 64-bit words of the whole table.")] = 12,
+    updates: Annotated[int | None, typer.Option(min=1, help="Number of updates. 4 per word if absent.")] = None,
+    window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Outstanding updates per rank.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Start in the random stream. The benchmark starts at 0.")] = 0,
     listen: ListenOption = None,
     connect: ConnectOption = None,
     timeout: TimeoutOption = 60.0,
@@ -43,13 +45,15 @@ def gups(
 ) -> None:
     """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error.
 
-    With --listen and --connect each rank is a process, on this host or another: their NICs talk over UDP.
+    With --listen and --connect each rank is a process, on this host or another; the NICs talk over UDP.
+
+    Example: amoeba gups --device rtl --table-size 8
     """
     kinds = kinds_of_ranks(device, ranks, listen, connect)
     console = Console(stderr=as_json)
     bar = progress_bar(console)
     total, completed = 4 << table_size if updates is None else updates, 0
-    with readable_errors(), interruptible(lambda: f"{completed:,} of {total:,} updates, none of them verified"):
+    with readable_errors(), interruptible(lambda: f"{completed:,} of {total:,} updates done, not verified"):
         with bar, meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
             with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:
@@ -99,10 +103,10 @@ def _table(result: GupsResult) -> Table:
         ("ranks", f"{len(result.devices)}"),
         ("devices", "\n".join(result.devices)),
         ("table", f"{result.table_words:,} words of 64 bits"),
-        ("updates", f"{result.updates:,}, {result.window} under way per rank"),
+        ("updates", f"{result.updates:,}, {result.window} outstanding per rank"),
         ("errors", verdict),
         *((f"refused DMA {index}", str(fault)) for index, fault in enumerate(result.faults)),
-        *(() if result.distributed else speed),  # of clocks that are independent, cycles say nothing
+        *(() if result.distributed else speed),  # NICs of several processes have independent clocks
         ("host seconds", f"{result.seconds:.2f}"),
     )
     return facts_table("HPC Challenge RandomAccess", facts)

@@ -1,4 +1,4 @@
-"""``amoeba info``: what devices offer, as libfabric's ``fi_info`` prints it, and what their own registers say."""
+"""``amoeba info``: attributes of devices as libfabric's ``fi_info`` prints them, and facts from their registers."""
 
 import enum
 import json
@@ -27,21 +27,28 @@ _ANY_MR_MODE = MrMode(sum(MrMode)) & ~(MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABL
 def info(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
-    node: Annotated[str | None, typer.Option("--node", "-n", help="A NIC to be reached: 10.0.0.1.")] = None,
-    port: Annotated[str | None, typer.Option("--port", "-P", help="A context of it.")] = None,
-    caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",
-    mode: Annotated[str, typer.Option("--mode", "-m", help="Modes that the application knows: FI_CONTEXT.")] = "",
-    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_MSG.")] = "",
-    addr_format: Annotated[str, typer.Option("--addr_format", "-a", help="Address format to ask for.")] = "",
-    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Provider to ask for.")] = None,
-    domain: Annotated[str | None, typer.Option("--domain", help="Domain to ask for: amoeba0.")] = None,
-    fabric: Annotated[str | None, typer.Option("--fabric", "-f", help="Fabric to ask for: model.")] = None,
-    providers: Annotated[bool, typer.Option("--list", "-l", help="List providers.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
-    versions: Annotated[bool, typer.Option("--version", help="Print versions.")] = False,
+    node: Annotated[
+        str | None, typer.Option("--node", "-n", help="Address of the NIC to reach, such as 10.0.0.1.")
+    ] = None,
+    port: Annotated[str | None, typer.Option("--port", "-P", help="Endpoint context of that NIC.")] = None,
+    caps: Annotated[str, typer.Option("--caps", "-c", help="Required capabilities, such as FI_RMA|FI_ATOMIC.")] = "",
+    mode: Annotated[str, typer.Option("--mode", "-m", help="Modes that the application supports: FI_CONTEXT.")] = "",
+    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Required endpoint type, such as FI_EP_MSG.")] = "",
+    addr_format: Annotated[str, typer.Option("--addr_format", "-a", help="Required address format.")] = "",
+    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Required provider.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="Required domain, such as amoeba0.")] = None,
+    fabric: Annotated[str | None, typer.Option("--fabric", "-f", help="Required fabric, such as model.")] = None,
+    providers: Annotated[bool, typer.Option("--list", "-l", help="Print the providers and end.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print all attributes, registers and atomics.")
+    ] = False,
+    versions: Annotated[bool, typer.Option("--version", help="Print the versions and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the device's facts as JSON.")] = False,
 ) -> None:
-    """Print what devices offer, as fi_info does; with -v all attributes, register blocks and atomics."""
+    """Print the attributes of devices, as fi_info does; with -v also register blocks and atomics.
+
+    Example: amoeba info --device rtl --verbose
+    """
     hints = Info(
         _flags(Caps, caps, "--caps"),
         _flags(Mode, mode, "--mode"),
@@ -67,17 +74,17 @@ def info(
 
 
 def _flags(flags: type[Flags], names: str, option: str) -> Flags:
-    """Flags by their names, with strokes between them."""
+    """Return the flags of a list of names, separated by ``|``."""
     return flags(sum({_member(flags, name.strip(), option) for name in names.split("|") if name}))
 
 
 def _member(enumeration: type[Enumeration], name: str, option: str) -> Enumeration:
-    """A value by its name; without one the value that asks for nothing."""
+    """Return the value of a name; without a name the value 0, which requires nothing."""
     try:
         return enumeration[name] if name else enumeration(0)
     except KeyError:
         known = ", ".join(enumeration.__members__)
-        raise typer.BadParameter(f"{name!r} is none of {known}", param_hint=option) from None
+        raise typer.BadParameter(f"unknown name {name!r}; expected {known}", param_hint=option) from None
 
 
 def _print(kind: str, offered: list[Info], verbose: bool) -> None:
@@ -92,7 +99,7 @@ def _print(kind: str, offered: list[Info], verbose: bool) -> None:
 
 
 def _summary(found: Info) -> str:
-    """The lines of ``fi_info`` without ``-v``."""
+    """Return the lines that ``fi_info`` prints without ``-v``."""
     fabric = found.fabric_attr
     return "\n".join(
         (
@@ -116,25 +123,28 @@ def _sizes(nic: Nic) -> Table:
         ("peers", f"{parameters.peers}"),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
-        ("a silent peer is given up after", _patience(nic)),
-        ("host memory that it is given", _host_memory(nic)),
-        ("contexts reach each other's memory", "no" if nic.device.isolates_contexts else "yes: they share one"),
+        ("an unreachable peer fails after", _patience(nic)),
+        ("host memory reserved for the NIC", _host_memory(nic)),
+        ("contexts reach each other's memory", "no" if nic.device.isolates_contexts else "yes: one address space"),
     )
     return facts_table(nic.device.name, facts)
 
 
 def _patience(nic: Nic) -> str:
-    """Of a NIC that goes on only as it is told to, in its own time."""
+    """Return the time until a peer fails. Stepped NICs count simulated time."""
     shown = f"{nic.retransmission.patience(nic.parameters.clock_hz) * 1e3:.3g} ms"
     return f"{shown} of simulated time" if nic.device.stepped else shown
 
 
 def _host_memory(nic: Nic) -> str:
-    """Before anything is registered. A NIC that is not simulated needs it in place, so nothing can page it out."""
+    """Return the host memory that a NIC reserves, without registered regions.
+
+    The memory of a NIC that is not simulated is pinned, so that the kernel cannot page it out.
+    """
     parameters = nic.parameters
     answers = parameters.target_pdcs * parameters.window * parameters.payload
     messages = parameters.unexpected * parameters.payload
-    shown = f"{answers / (1 << 20):g} MiB, {messages / (1 << 20):g} MiB per context that takes messages"
+    shown = f"{answers / (1 << 20):g} MiB, {messages / (1 << 20):g} MiB per context that receives messages"
     return shown if nic.device.stepped else f"{shown}: pinned"
 
 
@@ -154,7 +164,7 @@ def _blocks(nic: Nic) -> Table:
 
 
 def _atomics(nic: Nic) -> Table:
-    """Operations that are executed in the same forms on the same datatypes share a row."""
+    """Return the table of atomics. Operations with equal forms and datatypes share a row."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for op in Op:
         masks = tuple(nic.atomic_mask(form, op) for form in Form)

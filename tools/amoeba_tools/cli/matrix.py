@@ -1,4 +1,4 @@
-"""``amoeba matrix``: which atomics a device executes, as its capability registers say."""
+"""``amoeba matrix``: the atomics that a device executes, read from its capability registers."""
 
 import json
 import textwrap
@@ -18,7 +18,7 @@ from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, rea
 __all__ = ["matrix"]
 
 _TABLE_WIDTH = 112
-"""Columns that the table takes: in a narrower terminal it would be folded beyond recognition."""
+"""Width of the table in columns. A narrower terminal gets a list instead."""
 _LETTERS = {Form.BASE: "b", Form.FETCH: "f", Form.COMPARE: "c"}
 _SHORT = {
     Datatype.FI_FLOAT: "F",
@@ -39,7 +39,10 @@ def matrix(
     build: BuildOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print the operation x datatype matrix of a device."""
+    """Print the operation x datatype matrix of a device.
+
+    Example: amoeba matrix --device rtl --build full
+    """
     console = Console()
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors(), open_device(kind) as opened:
@@ -63,7 +66,7 @@ def matrix(
 
 
 def _print_list(nic: Nic, console: Console) -> None:
-    """What :func:`_table` shows, where that is too wide: by operation, the datatypes that have the same forms."""
+    """Print the content of :func:`_table` for narrow terminals: per operation, the datatypes with equal forms."""
     console.print(nic.device.name)
     for op in Op:
         datatypes: dict[str, list[str]] = {}
@@ -95,5 +98,5 @@ def _forms(nic: Nic, op: Op, datatype: Datatype) -> str:
 
 
 def _short(datatype: Datatype) -> str:
-    """Column titles as libfabric people abbreviate them: I8, U8, F, D, FC, ..."""
+    """Abbreviate a datatype for a column title, as libfabric's users do: I8, U8, F, D, FC, ..."""
     return _SHORT.get(datatype) or datatype.name.removeprefix("FI_").replace("UINT", "U").replace("INT", "I")

@@ -1,4 +1,4 @@
-"""How options are shown by ``--help``: a flag takes no value, and a number or a file is shown as people write it."""
+"""Format of options in ``--help``: a flag takes no value; numbers and files have short names."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ _SHOWN = {
     "<str>": "NAME",
     "<list[str]>": "NAME",
 }
-"""In place of a type's name in Python, where the option says nothing itself."""
+"""Shown instead of the name of a Python type, for options without a metavar."""
 
 
 class Group(TyperGroup):
-    """Commands with such options."""
+    """Group of commands with such options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _named(super().get_params(ctx), ctx)

@@ -1,4 +1,4 @@
-"""``amoeba pcie``: which NICs are on PCI Express, and who drives them."""
+"""``amoeba pcie``: list the NICs on PCI Express, and bind their drivers."""
 
 import json
 from typing import Annotated
@@ -12,18 +12,19 @@ from amoeba_tools.cli.common import JsonOption, readable_errors
 
 __all__ = ["pcie"]
 
-pcie = typer.Typer(
-    help="NICs on PCI Express: list them, hand them to vfio-pci, take them back.", no_args_is_help=True
-)
-_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="On the PCI bus: 0000:01:00.0.")]
+pcie = typer.Typer(help="NICs on PCI Express: list them, bind them to vfio-pci, unbind them.", no_args_is_help=True)
+_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address on the PCI bus, such as 0000:01:00.0.")]
 
 
 @pcie.command("list")
 def list_(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also devices that are no Amoebas.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also list devices other than Amoeba's.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what is there, with drivers and IOMMU groups."""
+    """List the NICs with their drivers and IOMMU groups.
+
+    Example: amoeba pcie list --json
+    """
     found = [device for device in list_devices() if device.is_amoeba or everything]
     if as_json:
         print(json.dumps([vars(device) for device in found], indent=2))
@@ -40,16 +41,22 @@ def list_(
 @pcie.command("bind")
 def bind_(
     address: _Address,
-    user: Annotated[str | None, typer.Option(help="Who may use it without being root.")] = None,
+    user: Annotated[str | None, typer.Option(help="User who may open the NIC without being root.")] = None,
 ) -> None:
-    """Hand a device to vfio-pci, as root."""
+    """Bind a device to vfio-pci. Needs root.
+
+    Example: sudo amoeba pcie bind 0000:01:00.0 --user alice
+    """
     with readable_errors():
         _say(bind(address, user))
 
 
 @pcie.command("unbind")
 def unbind_(address: _Address) -> None:
-    """Take a device from vfio-pci, as root."""
+    """Unbind a device from vfio-pci. Needs root.
+
+    Example: sudo amoeba pcie unbind 0000:01:00.0
+    """
     with readable_errors():
         _say(unbind(address))
 

@@ -1,4 +1,4 @@
-"""``amoeba pdcs``: who reaches a NIC, by which of its target PDCs."""
+"""``amoeba pdcs``: the target PDCs of a NIC, and their initiators."""
 
 import json
 from dataclasses import asdict
@@ -18,12 +18,14 @@ __all__ = ["pdcs", "print_pdcs"]
 
 def pdcs(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    close: Annotated[int | None, typer.Option(metavar="N", help="Close this one first.")] = None,
+    close: Annotated[int | None, typer.Option(metavar="N", help="Close this PDC first.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the target PDCs of NICs: who sends to them, and whether anything still comes.
+    """Print the target PDCs of NICs: their initiators, and the time since the last packet.
 
-    A NIC that a program has opened is its own: there, Nic.target_pdcs says and does the same.
+    A NIC that a program has opened belongs to that program: there, use Nic.target_pdcs.
+
+    Example: amoeba pdcs --device pcie:0000:01:00.0
     """
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors(), open_device(kind) as opened:
@@ -34,7 +36,7 @@ def pdcs(
 
 
 def print_pdcs(nic: Nic, *, as_json: bool = False) -> None:
-    """Print those of a NIC that were opened since reset."""
+    """Print the target PDCs of a NIC that were opened since reset."""
     used = nic.target_pdcs.used()
     if as_json:
         facts = [asdict(pdc) | {"state": pdc.state.name, "ip": str(IPv4Address(pdc.ip))} for pdc in used]

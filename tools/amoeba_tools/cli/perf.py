@@ -1,4 +1,4 @@
-"""``amoeba perf``: performance tests by the names, options and columns of each API's own program."""
+"""``amoeba perf``: performance tests with the names, options and columns of ucx_perftest and fabtests."""
 
 import contextlib
 import json
@@ -35,12 +35,12 @@ _INTERRUPTED = 130
 
 def perf(
     server: Annotated[
-        str | None, typer.Argument(metavar="SERVER", help="Host of the process that answers.", show_default=False)
+        str | None, typer.Argument(metavar="SERVER", help="Host of the server process.", show_default=False)
     ] = None,
-    api: Annotated[str, typer.Option(help=f"Whose tests: {', '.join(APIS)}.")] = "ucp",
+    api: Annotated[str, typer.Option(help=f"API under test: {', '.join(APIS)}.")] = "ucp",
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", "-t", help=f"Test to run; may be given again. {_NAMES}."),
+        typer.Option("--test", "-t", help=f"Test to run; repeatable. {_NAMES}."),
     ] = None,
     size: Annotated[
         list[str] | None,
@@ -48,16 +48,18 @@ def perf(
             "--size",
             "-s",
             metavar="SIZE[,SIZE...]",
-            help="Bytes of a message, or of its pieces; may be given again: a run of each; 8 if absent.",
+            help="Bytes of a message, or of each of its pieces; repeatable, with a run per value. 8 if absent.",
         ),
     ] = None,
-    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Iterations.")] = 1000,
+    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Number of iterations.")] = 1000,
     warmup: Annotated[
-        int | None, typer.Option("--warmup", "-w", min=0, help="Iterations before; a tenth of -n if absent.")
+        int | None, typer.Option("--warmup", "-w", min=0, help="Warm-up iterations. A tenth of -n if absent.")
     ] = None,
     outstanding: Annotated[
         int | None,
-        typer.Option("--outstanding", "-O", min=1, help="Operations under way; if absent 1, of most _bw tests 32."),
+        typer.Option(
+            "--outstanding", "-O", min=1, help="Outstanding operations. If absent 1, or 32 for most _bw tests."
+        ),
     ] = None,
     peers: Annotated[
         list[int] | None,
@@ -66,79 +68,96 @@ def perf(
             metavar="N",
             min=1,
             max=MOST_PEERS,
-            help="NICs that the client works with in turn; may be given again: a run of each; 1 if absent.",
+            help="NICs that the client uses in turn; repeatable, with a run per value. 1 if absent.",
         ),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
     layout: Annotated[
-        str, typer.Option("--layout", "-D", metavar="LAYOUT[,LAYOUT]", help="contig or iov, of sender and receiver.")
+        str,
+        typer.Option(
+            "--layout", "-D", metavar="LAYOUT[,LAYOUT]", help="Memory layout of sender and receiver: contig or iov."
+        ),
     ] = "contig",
     receive_mode: Annotated[
-        str, typer.Option("--receive-mode", "-r", help="Of stream tests: recv, or recv_data (by reference).")
+        str,
+        typer.Option("--receive-mode", "-r", help="Receive call of stream tests: recv, or recv_data (by reference)."),
     ] = "recv",
     thread_mode: Annotated[
-        str, typer.Option("--thread-mode", "-M", help="Of the worker: single, serialized or multi.")
+        str, typer.Option("--thread-mode", "-M", help="Thread mode of the worker: single, serialized or multi.")
     ] = "single",
-    wildcard: Annotated[bool, typer.Option("--wildcard", "-C", help="Tag tests receive any tag.")] = False,
+    wildcard: Annotated[bool, typer.Option("--wildcard", "-C", help="Receive any tag in tag tests.")] = False,
     unexpected: Annotated[
-        bool, typer.Option("--unexpected", "-U", help="Tag tests probe before they receive.")
+        bool, typer.Option("--unexpected", "-U", help="Probe before each receive in tag tests.")
     ] = False,
     error_handling: Annotated[
-        bool, typer.Option("--error-handling", "-e", help="Endpoints handle the failure of their peer.")
+        bool, typer.Option("--error-handling", "-e", help="Let endpoints handle peer failure.")
     ] = False,
-    nonblocking: Annotated[bool, typer.Option("--nonblock", "-B", help="Map memory with NONBLOCK.")] = False,
+    nonblocking: Annotated[
+        bool, typer.Option("--nonblock", "-B", help="Map memory with UCP_MEM_MAP_NONBLOCK.")
+    ] = False,
     op: Annotated[
-        str, typer.Option("--op", "-o", help="Of rma_bw: write, read, writedata; of rdm_atomic: sum, fetch_bxor ...")
+        str,
+        typer.Option(
+            "--op", "-o", help="Operation of rma_bw (write, read, writedata) or rdm_atomic (sum, fetch_bxor ...)."
+        ),
     ] = "",
     datatype: Annotated[
-        str, typer.Option("--datatype", "-z", help="Of rdm_atomic: uint64, int8, float, double ...")
+        str, typer.Option("--datatype", "-z", help="Datatype of rdm_atomic: uint64, int8, float, double ...")
     ] = "uint64",
-    header: Annotated[int, typer.Option("--header", "-H", min=0, help="Bytes of an active message's header.")] = 0,
+    header: Annotated[
+        int, typer.Option("--header", "-H", min=0, help="Header size of active messages, in bytes.")
+    ] = 0,
     percentile: Annotated[
-        float, typer.Option("--percentile", "-R", min=0, max=100, help="Rank of the percentile.")
+        float, typer.Option("--percentile", "-R", min=0, max=100, help="Percentile to report.")
     ] = 50.0,
-    verify: Annotated[bool, typer.Option(help="Check all data; the times include it.")] = True,
+    verify: Annotated[bool, typer.Option(help="Check all data; the times include the check.")] = True,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="TCP port of the server.")] = _PORT,
-    bind: Annotated[str, typer.Option(metavar="HOST", help="Address at which a server waits.")] = "127.0.0.1",
+    bind: Annotated[str, typer.Option(metavar="HOST", help="Address on which the server listens.")] = "127.0.0.1",
     thousands: Annotated[bool, typer.Option("--thousands", "-N", help="Print thousands separators.")] = False,
-    final: Annotated[bool, typer.Option("--final", "-f", help="Print the final numbers alone.")] = False,
+    final: Annotated[bool, typer.Option("--final", "-f", help="Print only the final numbers.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", "-v", help="Print comma-separated values.")] = False,
     as_json: JsonOption = False,
     compare: Annotated[
-        Path | None, typer.Option(metavar="OLD.json", help="Print how often faster than in this file of --json.")
+        Path | None, typer.Option(metavar="OLD.json", help="Print the speedup over this output of --json.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw --quantity over the sizes, or over the --peers.")
+        Path | None, typer.Option(metavar="FILE.svg", help="Plot --quantity over the sizes, or over --peers.")
     ] = None,
-    quantity: Annotated[str, typer.Option(help=f"Of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
-    html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and table.")] = None,
+    quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and a table.")
+    ] = None,
 ) -> None:
-    """Measure with the tests of ucx_perftest or of libfabric's fabtests: their names, and ucx_perftest's columns.
+    """Run the tests of ucx_perftest or of libfabric's fabtests, with their names and ucx_perftest's columns.
 
     Exit status 1 on any error.
 
-    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
+    With a test and no SERVER, both sides run in this process, on two NICs. --device lists the client's NIC first.
 
-    With --peers there are more, of the second kind: iterations are with each in turn.
+    With --peers the client uses several NICs of the second kind in turn.
 
-    With a SERVER it is the client of a process there, which was started without both, and does as it is told.
+    With neither test nor SERVER, the process is a server. With a SERVER, the process is a client and sends the tests.
 
-    Times are the host's; RTL in one process also has cycles, and the time that they take at the NIC's clock.
+    Times are the host's. RTL NICs in one process also report cycles, and their time at the NIC's clock.
+
+    Example: amoeba perf --test tag_lat --size 8 --device rtl
     """
     if api not in APIS:
-        raise typer.BadParameter(f"{api!r} is none of {', '.join(APIS)}", param_hint="--api")
+        raise typer.BadParameter(f"unknown API {api!r}; expected {' or '.join(APIS)}", param_hint="--api")
     if as_csv and as_json:
-        raise typer.BadParameter("one of --csv and --json", param_hint="--json")
+        raise typer.BadParameter("expected --csv or --json, got both", param_hint="--json")
     if quantity not in QUANTITIES:
-        raise typer.BadParameter(f"{quantity!r} is none of {', '.join(QUANTITIES)}", param_hint="--quantity")
+        raise typer.BadParameter(
+            f"unknown quantity {quantity!r}; expected {', '.join(QUANTITIES)}", param_hint="--quantity"
+        )
     with readable_errors():
         old = None if compare is None else read_results(compare)
         if test:
             check_writable(plot, html)
     counts = peers or [1]
     if server is not None and counts != [1]:
-        raise typer.BadParameter("peers are NICs of this process: there are none with a SERVER", param_hint="--peers")
+        raise typer.BadParameter("--peers are NICs of this process and exclude a SERVER", param_hint="--peers")
     serving = server is None and not test and not peers
     kinds = device_kinds(device, 2 if server is None and test else 1, hint="--device")
     if serving:
@@ -150,7 +169,7 @@ def perf(
             answer_plans(kinds[0], meeting, begin=_tell)
         return
     if not test:
-        raise typer.BadParameter("which test is to be run?", param_hint="--test")
+        raise typer.BadParameter("expected a test to run", param_hint="--test")
     for name in test:
         for other in APIS:
             if other != api and name in tests_of(other):
@@ -208,7 +227,7 @@ def _compare(facts: list[dict[str, Any]], old: list[dict[str, Any]], console: Co
 
 
 class _Output:
-    """What is printed on the way: the table or comma-separated values as they come, JSON at the end."""
+    """Print results: rows of the table or comma-separated values as they come, JSON at the end."""
 
     def __init__(
         self, as_csv: bool, as_json: bool, final: bool, thousands: bool, *, cycles: bool, peers: bool
@@ -221,13 +240,13 @@ class _Output:
         self._plan: PerfPlan | None = None
         self._devices: tuple[str, ...] = ()
         self.told: list[dict[str, Any]] = []
-        """What has been measured, as JSON has it."""
+        """Results so far, in the form of --json."""
         self._headed = False
         self.wrong = False
         self.interrupted = False
 
     def begin(self, plan: PerfPlan, devices: tuple[str, ...]) -> None:
-        """A plan begins."""
+        """Print the header of a plan that begins."""
         self._plan, self._devices = plan, devices
         if self._as_csv and not self._headed:
             self._print(report.csv_header(plan.percentile, cycles=self._cycles, peers=self._peers))
@@ -236,12 +255,12 @@ class _Output:
             self._print(report.header(plan, devices, cycles=self._cycles, final_only=self._final))
 
     def on_the_way(self, plan: PerfPlan, result: PerfResult) -> None:
-        """A second has passed."""
+        """Print an interim row, once a second."""
         if not self._final:
             self._row(result, final=False)
 
     def end(self, result: PerfResult) -> None:
-        """The plan is over."""
+        """Record and print the result of a plan, with its errors."""
         assert self._plan is not None
         self.told.append(report.facts(self._plan, self._devices, result))
         self._row(result, final=True)
@@ -253,7 +272,7 @@ class _Output:
             typer.echo(f"wrong: {error}", err=True)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Print all results, if the output is JSON."""
         if self._as_json:
             print(json.dumps(self.told, indent=2))
 
@@ -269,7 +288,7 @@ class _Output:
 
 
 _FOREVER = 10.0**8
-"""Seconds that a server waits for its client: until somebody ends it."""
+"""Seconds that a server waits for its client: effectively without limit."""
 
 
 def _announce(host: str, port: int) -> None:
@@ -300,7 +319,7 @@ def _layouts(given: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _usage_errors() -> Iterator[None]:
-    """A plan that makes no sense is a wrong option."""
+    """Report an invalid plan as a usage error."""
     try:
         yield
     except FabricError as error:

@@ -1,5 +1,7 @@
-"""Programs that were written for libfabric or UCX, on NICs of ours: ``amoeba fi-run``, ``amoeba provider``, ``amoeba
-ucx-run`` and ``amoeba libucp``."""
+"""Programs written for libfabric or UCX, on Amoeba's NICs.
+
+Commands: ``amoeba fi-run``, ``amoeba provider``, ``amoeba ucx-run`` and ``amoeba libucp``.
+"""
 
 import contextlib
 import os
@@ -26,16 +28,16 @@ __all__ = ["fi_run", "libucp", "provider", "ucx_run"]
 libucp = typer.Typer(help="UCX's UCP library, for programs that are written in C.", no_args_is_help=True)
 provider = typer.Typer(help="libfabric's provider, for programs that are written in C.", no_args_is_help=True)
 PASSING_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
-"""Settings of a command whose arguments end with another command: what stands behind its name is that one's."""
+"""Settings of a command whose arguments end with another command: the options behind its name belong to that one."""
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")]
-KindOption = Annotated[str, typer.Option("--device", "-d", help=f"The NIC of each process: {known_kinds()}.")]
-CountOption = Annotated[int, typer.Option("-n", min=1, max=64, help="So many processes at once.")]
+KindOption = Annotated[str, typer.Option("--device", "-d", help=f"Kind of each process' NIC: {known_kinds()}.")]
+CountOption = Annotated[int, typer.Option("-n", min=1, max=64, help="Number of processes to start.")]
 HostOption = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="This host's address, for NICs on other hosts.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Do not tell at the end what the NICs did.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Omit the final line with the NICs' counts.")]
 _MAX_NAME = 60
-"""Letters of a file's name that are shown."""
+"""Maximum length of a name in messages."""
 
 
 def fi_run(
@@ -45,11 +47,13 @@ def fi_run(
     host: HostOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a program of libfabric's on NICs of ours, and end as it does: amoeba fi-run mpirun -n 2 ./program
+    """Run a libfabric program on Amoeba's NICs, and exit with its status.
 
-    The provider is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+    The first run builds the provider, with cc, in some seconds. Each process has its own NIC.
 
-    MPIs are set to communicate over libfabric, unless you have set them. At the end a line tells what the NICs did.
+    MPIs use libfabric, unless your environment chooses otherwise. A final line counts the NICs' operations.
+
+    Example: amoeba fi-run mpirun -n 2 ./program
     """
     with readable_errors():
         settings = unless_set(OVER_LIBFABRIC, os.environ)
@@ -60,12 +64,15 @@ def fi_run(
 
 @provider.command("build")
 def build_() -> None:
-    """Build libamoeba-fi.so, and say how programs find it."""
+    """Build libamoeba-fi.so, and print the variables by which programs find the library.
+
+    Example: eval "$(amoeba provider build)"
+    """
     _tell(_of_the_provider)
 
 
 def _of_the_provider() -> dict[str, str]:
-    """What libfabric is told. Raises FI_ENOSYS if the provider cannot be built here."""
+    """Return the variables by which libfabric finds the provider. Raises FI_ENOSYS if the build fails."""
     from amoeba.libfabric.provider.library import LIBRARY  # with cffi only, an extra
 
     return {"FI_PROVIDER_PATH": str(_built(LIBRARY).parent), "FI_PROVIDER": PROVIDER}
@@ -78,28 +85,33 @@ def ucx_run(
     host: HostOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a program of UCX's on NICs of ours, and end as it does: amoeba ucx-run mpiexec -n 2 ./program
+    """Run a UCX program on Amoeba's NICs, and exit with its status.
 
-    The library is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+    The first run builds the library, with cc, in some seconds. Each process has its own NIC.
 
-    MPIs are set to communicate over UCX, unless you have set them. At the end a line tells what the NICs did.
+    MPIs use UCX, unless your environment chooses otherwise. A final line counts the NICs' operations.
+
+    Example: amoeba ucx-run mpiexec -n 2 ./program
     """
     with readable_errors():
         library = _of_libucp()
         environment = {**unless_set(OVER_UCX, os.environ), **library, **of_the_nic(device, host)}
     path = preloaded(Path(library["LD_LIBRARY_PATH"].split(os.pathsep)[0], "libucp.so.0"))
-    remedy = f"a program with a UCX of its own, such as a Python wheel, needs LD_PRELOAD={path}"
+    remedy = f"a program with its own UCX, such as a Python wheel, needs LD_PRELOAD={path}"
     run(command, environment, n, None if quiet else _Report("ucx-run", path.name, remedy))
 
 
 @libucp.command("build")
 def build_libucp() -> None:
-    """Build libucp.so.0, and say how programs find it."""
+    """Build libucp.so.0, and print the variables by which programs find the library.
+
+    Example: eval "$(amoeba libucp build)"
+    """
     _tell(_of_libucp)
 
 
 def _of_libucp() -> dict[str, str]:
-    """Where programs find the library before the system's. Raises FI_ENOSYS if it cannot be built here."""
+    """Return the variables by which programs find this library first. Raises FI_ENOSYS if the build fails."""
     from amoeba.openucx.libucp.library import LIBRARY  # with cffi only, an extra
 
     path = _built(LIBRARY)
@@ -108,12 +120,12 @@ def _of_libucp() -> dict[str, str]:
 
 
 def _built(library: CLibrary) -> Path:
-    """Where the library is, which is built if need be."""
+    """Build the library unless an up-to-date build exists, and return its path."""
     return build(library, announce=lambda name: typer.echo(f"building {name}", err=True))
 
 
 def _tell(environment: Callable[[], dict[str, str]]) -> None:
-    """Print what programs have to be told, as a shell takes it."""
+    """Print the variables as ``export`` lines for a shell."""
     with readable_errors():
         told = environment()
     for name, value in told.items():
@@ -123,10 +135,11 @@ def _tell(environment: Callable[[], dict[str, str]]) -> None:
 def of_the_nic(device: str, host: str | None) -> dict[str, str]:
     """Return the variables that describe the process' NIC: see :mod:`amoeba.embed.process_nic`.
 
-    Exits with a usage error. Raises FI_EINVAL for variables that make no sense: of them a library returns a number.
+    Exits with a usage error for an unknown device.
+    Raises FI_EINVAL for invalid variables, since a library could only return an error number.
     """
     if not is_kind(device):
-        raise typer.BadParameter(f"{device!r} is none of {known_kinds()}", param_hint="--device")
+        raise typer.BadParameter(f"unknown device {device!r}; expected {known_kinds()}", param_hint="--device")
     told = {"AMOEBA_DEVICE": device, **({} if host is None else {"AMOEBA_HOST": host})}
     contexts_setting(device)
     process_nic_settings({**os.environ, **told})
@@ -134,7 +147,7 @@ def of_the_nic(device: str, host: str | None) -> dict[str, str]:
 
 
 class _Report:
-    """Tells at the end what the NICs of a program did. Exits with a usage error for an unknown ``AMOEBA_COUNT``."""
+    """Final line with the counts of a program's NICs. Exits with a usage error for an unknown ``AMOEBA_COUNT``."""
 
     def __init__(self, command: str, library: str, remedy: str) -> None:
         form = os.environ.get("AMOEBA_COUNT") or "text"
@@ -144,12 +157,12 @@ class _Report:
         self._command, self._library, self._remedy = command, library, remedy
 
     def tell(self, counts: Counts | None, status: int) -> None:
-        """Print one line on standard error, and one more if files are left out; no line of what did not run.
+        """Print one line on standard error, and one more if files were skipped; nothing if the program did not run.
 
-        ``counts``: None: nothing could be counted.
+        ``counts``: the counts of all processes, or None if counting failed.
         """
         if counts is None:
-            typer.echo("amoeba: nothing was counted: no temporary folder can be made (TMPDIR names one)", err=True)
+            typer.echo("amoeba: nothing was counted: expected a writable temporary folder (TMPDIR)", err=True)
             return
         if not counts.processes and status in (NOT_FOUND, CANNOT_START):
             return
@@ -166,14 +179,14 @@ class _Report:
 
 
 def run(command: list[str], environment: Mapping[str, str], count: int, report: _Report | None) -> None:
-    """Run it, tell what its NICs did unless ``report`` is None, and exit with its status."""
+    """Run a command, print its ``report``, if any, and exit with the command's status."""
     with contextlib.nullcontext() if report is None else counting_folder() as folder:
         status = launch(command, {**environment, FOLDER: str(folder or "")}, count)
         if report is not None:
-            with contextlib.suppress(OSError):  # nobody reads standard error
+            with contextlib.suppress(OSError):  # standard error may be closed
                 report.tell(None if folder is None else read_counts(folder), status)
     if status == NOT_FOUND:
-        typer.echo(f"amoeba: there is no program {command[0]}, or it was not found", err=True)
+        typer.echo(f"amoeba: program {command[0]} was not found", err=True)
     elif status == CANNOT_START:
-        typer.echo(f"amoeba: {command[0]} cannot be started: it is no program, or it may not be", err=True)
+        typer.echo(f"amoeba: {command[0]} cannot be started: expected an executable program", err=True)
     raise typer.Exit(status)

@@ -1,4 +1,4 @@
-"""``amoeba replay``: recorded results of the real libfabric, against a device."""
+"""``amoeba replay``: compare a device with recorded results of the real libfabric."""
 
 import fnmatch
 import json
@@ -30,18 +30,21 @@ __all__ = ["replay"]
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Recording: see tests/data/README.md.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Recording, as in tests/data/README.md.")],
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     cells: Annotated[
-        str, typer.Option(help="Only these cells, such as fetch/FI_SUM/FI_INT64, SUM/INT64, SUM or */FLOAT*.")
+        str, typer.Option(help="Cells to replay, such as fetch/FI_SUM/FI_INT64, SUM/INT64, SUM or */FLOAT*.")
     ] = "*",
     vector: Annotated[int, typer.Option(min=1, max=1024, help="Elements per request.")] = 16,
-    offset: Annotated[int, typer.Option(min=0, max=63, help="Bytes by which the target is misaligned.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, max=63, help="Misalignment of the target, in bytes.")] = 0,
     jobs: JobsOption = None,
     scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch."""
+    """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch.
+
+    Example: amoeba replay tests/data/libfabric-1.17-sockets.npz --device rtl --cells SUM/INT64
+    """
     kinds = device_kinds(device, 2)
     console = Console(stderr=as_json)
     results: list[CellResult] = []
@@ -50,7 +53,7 @@ def replay(
         try:
             recorded = [entry for entry in load(file) if _matches(entry.cell, cells)]
         except ValueError as error:
-            raise typer.BadParameter(f"{file} is no recording: {error}", param_hint="FILE") from None
+            raise typer.BadParameter(f"{file} is not a recording: {error}", param_hint="FILE") from None
         if not recorded:
             raise typer.BadParameter(f"no cell of {file} matches {cells!r}", param_hint="--cells")
         started = time.perf_counter()
@@ -80,7 +83,7 @@ def replay(
 
 
 def _matches(cell: Cell, pattern: str) -> bool:
-    """Whether a cell is meant: by its whole name, or its end, or its operation, with FI_ or without."""
+    """Return whether a pattern selects a cell: by whole name, end of the name, or operation, with or without FI_."""
     names = (cell.form.value, cell.op.name, cell.datatype.name)
     short = tuple(name.removeprefix("FI_") for name in names)
     called = [
@@ -103,7 +106,7 @@ def _run(
     console: Console,
     results: list[CellResult],
 ) -> None:
-    """Append the result of every cell as soon as it is known: whoever interrupts sees those that are there."""
+    """Append the result of every cell at once, so that an interrupted run shows the results so far."""
     bar = progress_bar(console)
     with bar:
         task = bar.add_task(f"opening {', '.join(kinds)}", total=sum(len(entry) for entry in recorded))
@@ -124,7 +127,7 @@ def _run_spread(
     jobs: int | None,
     scheduler: str | None,
 ) -> list[str]:
-    """The same by several workers; cells of which there is no result, and why. In the end results are in order."""
+    """Replay on several workers, with ``results`` in order at the end. Return the cells without result, and why."""
     with progress_bar(console) as bar, engine_for(jobs, scheduler) as engine:
         shares = portions(recorded, engine, len)
 
@@ -149,7 +152,7 @@ def _span(share: list[RecordedCell]) -> str:
 
 
 def _table(results: list[CellResult]) -> Table:
-    """One row per operation and form; datatypes side by side would not fit a terminal."""
+    """Return a table with one row per cell; a column per datatype would not fit a terminal."""
     table = Table(title="replay")
     for title in ("form", "operation", "datatype"):
         table.add_column(title)

@@ -1,4 +1,4 @@
-"""``amoeba soak``: every kind of operation over links as bad as wanted, each checked."""
+"""``amoeba soak``: every kind of operation over impaired links, each checked."""
 
 import dataclasses
 import json
@@ -44,51 +44,68 @@ __all__ = ["soak"]
 
 _SECONDS = 10.0
 _SHOWN = 20
-"""Problems that are printed."""
+"""Maximum number of problems to print."""
 _CHANCES = ("loss", "duplication", "reordering", "corruption", "delay")
 _FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable", "dropped", "marked")
 
 
 def soak(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    ranks: Annotated[int | None, typer.Option(min=1, max=16, help="Ranks, each with a NIC; 2 if absent.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="How long; 10, or --operations, if absent.")] = None,
-    operations: Annotated[int | None, typer.Option(min=1, help="Operations of every rank.")] = None,
-    window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Operations a rank keeps under way.")] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Of the operations and of what happens to frames.")] = 0,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, max=16, help="Number of ranks, each with a NIC. 2 if absent.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Duration. If absent 10, or until --operations.")
+    ] = None,
+    operations: Annotated[int | None, typer.Option(min=1, help="Operations per rank.")] = None,
+    window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Outstanding operations per rank.")] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the operations and of the frames' impairments.")] = 0,
     loss: LossOption = 0,
-    duplication: Annotated[float, typer.Option(min=0, max=1, help="Chance that it arrives twice.")] = 0,
-    reordering: Annotated[float, typer.Option(min=0, max=1, help="Chance that others overtake it.")] = 0,
-    corruption: Annotated[float, typer.Option(min=0, max=1, help="Chance that bits of it are flipped.")] = 0,
-    delay: Annotated[int, typer.Option(min=0, help="Most cycles that it takes longer.")] = 0,
+    duplication: Annotated[float, typer.Option(min=0, max=1, help="Probability that a frame arrives twice.")] = 0,
+    reordering: Annotated[
+        float, typer.Option(min=0, max=1, help="Probability that later frames overtake a frame.")
+    ] = 0,
+    corruption: Annotated[
+        float, typer.Option(min=0, max=1, help="Probability that bits of a frame are flipped.")
+    ] = 0,
+    delay: Annotated[int, typer.Option(min=0, help="Maximum extra delay of a frame, in cycles.")] = 0,
     switch: SwitchOption = SwitchKind.NONE,
     buffer: BufferOption = Switch.buffer,
     mark: MarkOption = None,
-    incast: Annotated[bool, typer.Option("--incast", help="All operations are on rank 0.")] = False,
+    incast: Annotated[bool, typer.Option("--incast", help="Direct all operations at rank 0.")] = False,
     retransmit_timeout: RetransmitTimeoutOption = None,
     retransmit_limit: Annotated[
         int | None,
-        typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure; 8, or more."),
+        typer.Option(
+            min=0,
+            max=255,
+            help="Consecutive timeouts that a peer survives; one more is a failure. 8, or more between processes.",
+        ),
     ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
     listen: ListenOption = None,
     connect: ConnectOption = None,
     timeout: TimeoutOption = 60.0,
     runs: Annotated[
-        int, typer.Option(min=1, help="Runs, with seeds from --seed on; --jobs or a cluster shares them.")
+        int,
+        typer.Option(
+            min=1, help="Number of runs, with consecutive seeds from --seed; --jobs or a cluster shares them."
+        ),
     ] = 1,
     jobs: JobsOption = None,
     scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Do every kind of operation at once over hostile links, and check each. Exit status 1 if anything is wrong.
+    """Run every kind of operation at once over hostile links, and check each. Exit status 1 on any error.
 
     With --listen and --connect each rank is a process, on this host or another, with the same options.
+
+    Example: amoeba soak --device model --loss 0.01 --seconds 30
     """
     kinds = kinds_of_ranks(device, ranks, listen, connect)
     joined_by = switch_of(switch, buffer, mark)
     if joined_by is not None and (listen or connect):
-        raise typer.BadParameter("between processes there is none", param_hint="--switch")
+        raise typer.BadParameter("a switch joins NICs of one process only", param_hint="--switch")
     if seconds is None and operations is None:
         seconds = _SECONDS
     console = Console(stderr=as_json)
@@ -99,7 +116,7 @@ def soak(
     timeouts = named or Retransmission()
     if runs > 1 or is_spread(jobs, scheduler):
         if listen is not None or connect is not None:
-            raise typer.BadParameter("ranks in several processes do one run", param_hint="--runs, --jobs")
+            raise typer.BadParameter("several runs need all ranks in one process", param_hint="--runs, --jobs")
         job = SoakJob(kinds, links, timeouts, seconds, operations, window, patience, joined_by, incast)
         _soak_often(job, runs, jobs, scheduler, console, as_json)
         return
@@ -159,7 +176,7 @@ def _facts(result: SoakResult, again: str | None) -> dict[str, object]:
 def _soak_often(
     job: SoakJob, runs: int, jobs: int | None, scheduler: str | None, console: Console, as_json: bool
 ) -> None:
-    """Several runs, each with a seed of its own. Exit status 1 if anything is wrong in one."""
+    """Do several runs, each with its own seed. Exit status 1 if any run fails."""
     over: list[Ending] = []
     each = [
         dataclasses.replace(job, links=dataclasses.replace(job.links, seed=job.links.seed + number))
@@ -216,7 +233,7 @@ def _reproducer(
     retransmission: Retransmission,
     result: SoakResult,
 ) -> str:
-    """The command that does the same up to where this run ended."""
+    """Return the command that repeats this run up to its end."""
     words = ["amoeba", "soak", "--device", ",".join(kinds), "--operations", result.posted]
     words += ["--window", window, "--seed", links.seed]
     for name in _CHANCES:
@@ -251,8 +268,8 @@ def _table(result: SoakResult, *, distributed: bool) -> Table:
         ("requests received again", f"{counters['DUPLICATES']:,}"),
         ("timeouts", f"{counters['TIMEOUTS']:,}"),
         ("NACKs", f"{counters['NACKS_RECEIVED']:,}"),
-        ("peers given up", f"{counters['FAILED_PDCS']:,}"),
-        *(() if distributed else (cycles,)),  # of clocks that are independent, cycles say nothing
+        ("failed peers", f"{counters['FAILED_PDCS']:,}"),
+        *(() if distributed else (cycles,)),  # NICs of several processes have independent clocks
         ("host seconds", f"{result.seconds:.2f}"),
         ("operations per host second", f"{total / max(result.seconds, 1e-9):,.0f}"),
     )

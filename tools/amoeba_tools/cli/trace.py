@@ -34,7 +34,7 @@ from amoeba_tools.tracing.waveforms import waveforms
 __all__ = ["PROGRAM_FOLLOWS", "trace"]
 
 PROGRAM_FOLLOWS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-"""What follows the program's name is its own."""
+"""Settings of the command: options behind the program's name belong to the program."""
 _INTERRUPTED = 130
 
 
@@ -44,35 +44,37 @@ def trace(
         list[str] | None,
         typer.Argument(
             metavar="PROGRAM [ARGUMENTS]",
-            help="A Python file, or one of these commands, as gups, with its arguments: its operations are traced.",
+            help="Program to trace: a Python file or an amoeba command such as gups, with its arguments.",
         ),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page of it all, for a browser.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the trace as a page for a browser.")] = None,
     pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
     vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
-    fst: Annotated[Path | None, typer.Option(help="The same in FST, which is much shorter.")] = None,
-    tlps: Annotated[bool, typer.Option("--tlps", help="Print the packets on PCI Express, of rtl+pcie.")] = False,
-    events: Annotated[int, typer.Option(min=1, help="Events of a program after which recording ends.")] = MOST_EVENTS,
+    fst: Annotated[Path | None, typer.Option(help="Write them in FST, a much smaller format.")] = None,
+    tlps: Annotated[bool, typer.Option("--tlps", help="Print the PCI Express packets of rtl+pcie.")] = False,
+    events: Annotated[
+        int, typer.Option(min=1, help="Maximum number of events to record of a program.")
+    ] = MOST_EVENTS,
 ) -> None:
     """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
 
-    With a PROGRAM: run it, and print how long its operations took from stage to stage.
+    With a PROGRAM: run the program, and print how long its operations took from stage to stage.
 
-    It says itself which NICs it opens: amoeba trace --html gups.html gups --device rtl.
+    The program opens its own NICs. Options of trace stand before the program.
 
-    Options of trace stand before it.
+    Example: amoeba trace --html gups.html gups --device rtl
     """
     if vcd is not None and fst is not None:
-        raise typer.BadParameter("one simulation writes one format: --vcd or --fst", param_hint="--fst")
+        raise typer.BadParameter("expected --vcd or --fst, got both", param_hint="--fst")
     if program:
         if tlps:
-            raise typer.BadParameter("a program has too many packets; those of one atomic: without a program",
+            raise typer.BadParameter("--tlps prints the packets of one atomic: omit the program",
                                      param_hint="--tlps")  # fmt: skip
         source = context.get_parameter_source("device")
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter("the program has options of its own, behind its name", param_hint="--device")
+            raise typer.BadParameter("expected the program's own --device, behind its name", param_hint="--device")
         raise typer.Exit(_trace_program(context, program, html, pcapng, vcd, fst, events))
     kinds = device_kinds(device, 2 if len(device) == 1 and "," not in device[0] else None)
     rtl = sum(map(has_waveforms, kinds))
@@ -105,18 +107,18 @@ def _trace_program(
     context: typer.Context, program: Sequence[str], html: Path | None, pcapng: Path | None, vcd: Path | None,
     fst: Path | None, events: int,
 ) -> int:  # fmt: skip
-    """Run a program, tell what it did, and return its exit status."""
+    """Run a program, print a summary of its operations, and return its exit status."""
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
         check_writable(html, pcapng)
         with recorder:
             status = _status_of(run)
-        if recorder.foreign:  # a child of the program has come to its end here
+        if recorder.foreign:  # a child process of the program ends here
             raise typer.Exit(status)
         recordings = recorder.recordings
         if not recordings:
-            console.print("no simulated NIC of this process did anything")
+            console.print("no simulated NIC of this process was active")
         if (vcd or fst) is not None and not written:
             console.print("no waveform: no RTL NIC was opened in this process")
         for recording in recordings:
@@ -131,7 +133,7 @@ def _trace_program(
 
 
 def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]:
-    """What runs one of these commands, or a file. Exits with a usage error if it is neither."""
+    """Return a function that runs an amoeba command or a file. Exits with a usage error for any other name."""
     name, arguments = program[0], list(program[1:])
     assert context.parent is not None
     commands: dict[str, Any] = getattr(context.parent.command, "commands", {})
@@ -146,12 +148,12 @@ def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]
         return command
     if not Path(name).is_file():
         known = ", ".join(sorted(set(commands) - {"trace"}))
-        raise typer.BadParameter(f"{name} is neither a file nor one of {known}", param_hint="PROGRAM")
+        raise typer.BadParameter(f"unknown program {name!r}; expected a file or one of {known}", param_hint="PROGRAM")
     return lambda: run_script(Path(name), arguments)
 
 
 def _status_of(run: Callable[[], int]) -> int:
-    """The exit status that a program ends with; Ctrl-C ends it, too, and what was recorded is kept."""
+    """Run a program and return its exit status. Ctrl-C ends the program and keeps the recording."""
     try:
         return run()
     except typer.Exit as end:
@@ -164,7 +166,7 @@ def _write(
     console: Console, recordings: list[Recording], title: str, html: Path | None, pcapng: Path | None,
     waveforms: Sequence[Path],
 ) -> None:  # fmt: skip
-    """Write the files that were asked for, and say where they are."""
+    """Write the requested files, and print their paths."""
     if html is not None:
         started = time.monotonic()
         with _saying(console, "writing the page"):
@@ -183,7 +185,7 @@ def _write(
 
 @contextlib.contextmanager
 def _saying(console: Console, what: str) -> Iterator[None]:
-    """Show what takes a while, at a terminal."""
+    """Show a status line while a slow step runs, at a terminal."""
     if console.is_terminal:
         with console.status(what):
             yield
@@ -192,7 +194,7 @@ def _saying(console: Console, what: str) -> Iterator[None]:
 
 
 def _durations(recording: Recording) -> Table:
-    """Cycles from stage to stage: what takes far more than its least had to wait."""
+    """Return the table of cycles from stage to stage. A step far above its minimum had to wait."""
     operations = operations_of(recording)
     title = f"{len(operations):,} operations: cycles from one stage to the next"
     table = Table(title=title, box=SIMPLE, show_edge=False)
@@ -242,7 +244,7 @@ def _packets(traced: Traced) -> Table:
 
 
 def _frames(traced: Traced) -> list[Table]:
-    """One table per frame, without the fields that UET reserves."""
+    """Return one table per frame, without UET's reserved fields."""
     tables = []
     for sender, frame in traced.frames:
         cycle = frame.cycle - traced.doorbell

@@ -1,6 +1,6 @@
-"""The conformance kit: manual pages, of operations and of what they stand on, sentence by sentence.
+"""The conformance kit: libfabric's manual pages, sentence by sentence.
 
-Every check is a small function that runs on a :class:`Pair` of endpoints and finds out whether one sentence holds::
+Every check is a small function that runs on a :class:`Pair` of endpoints and tests one sentence::
 
     import amoeba_tools.conformance
 
@@ -14,9 +14,9 @@ or, with pytest, one test per sentence::
     def test_conformance(pair, check):
         check.run(pair)
 
-``amoeba conformance`` does it from the command line. A check closes what it opens, and leaves its pair as it was, so
-that all of them can share one. New ones are registered in the module of their page in
-:mod:`amoeba_tools.conformance.pages`; there is also said of which sentences there is none, and why.
+``amoeba conformance`` runs the checks from the command line. A check closes what it opens and leaves its pair as
+before, so that all checks can share a pair. Register new checks in the module of their page in
+:mod:`amoeba_tools.conformance.pages`. The same module lists the sentences without a check, and the reasons.
 """
 
 from amoeba_tools.conformance.expectations import CheckFailedError, expect, expect_equal, expect_error

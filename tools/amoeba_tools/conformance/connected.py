@@ -29,9 +29,9 @@ class Connected(Initiator):
 
 
 class Parties:
-    """Whoever connects, and whoever listens: on one domain, with one event queue for both.
+    """Connecting and listening endpoints of one domain, with one event queue for both.
 
-    Raises what opening a passive endpoint raises. The pair closes what is opened here.
+    Raises the errors of opening a passive endpoint. The pair closes the endpoints.
     """
 
     def __init__(self, pair: Pair) -> None:
@@ -40,35 +40,35 @@ class Parties:
         self.passive = self.listener()
 
     def listener(self) -> PassiveEndpoint:
-        """A passive endpoint that listens at a port of its own."""
+        """Open a passive endpoint that listens at its own port."""
         passive = self.pair.keep(self.pair.fabric.passive_ep(CONNECTED))
         passive.bind(self.events)
         passive.listen()
         return passive
 
     def endpoint(self, info: Info = CONNECTED, **options: Any) -> Connected:
-        """An endpoint that connects or, opened with a request's Info, accepts; with a queue of its own."""
+        """Open an endpoint with its own queue that connects or, opened with a request's Info, accepts."""
         queue = self.pair.keep(self.pair.domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED))
         opened = self.pair.domain.endpoint(info, cq=queue, cq_flags=_BOTH, eq=self.events, **options)
         assert isinstance(opened, ConnectedEndpoint)
         return Connected(queue, self.pair.patience, self.pair.keep(opened))
 
     def event(self, kind: EqEvent) -> EqCmEntry:
-        """The next event, which must be of this kind."""
+        """Return the next event. Raises CheckFailedError unless the event is of this kind."""
         found = self._next()
         if not isinstance(found, EqCmEntry) or found.event != kind:
             raise CheckFailedError(f"expected {kind.name}, got {found}")
         return found
 
     def failure(self) -> EqErrEntry:
-        """The next event, which must be an error."""
+        """Return the next event. Raises CheckFailedError unless the event is an error."""
         found = self._next()
         if not isinstance(found, EqErrEntry):
             raise CheckFailedError(f"expected an error, got {found}")
         return found
 
     def connect(self) -> tuple[Connected, Connected]:
-        """Both ends of a new connection: who asked for it, and who was asked."""
+        """Connect two endpoints, and return both ends: the requester, and the acceptor."""
         calling = self.endpoint()
         calling.endpoint.connect(self.passive.getname())
         answering = self.endpoint(self.event(EqEvent.FI_CONNREQ).info or CONNECTED)

@@ -1,4 +1,4 @@
-"""What checks say when something is not as the manual has it."""
+"""Messages of checks that find a difference from the manual."""
 
 import contextlib
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _shown(value: Any) -> str:
 
 
 def _where(got: Any, expected: Any) -> str:
-    """Where two stretches of bytes of the same length first differ."""
+    """Return the place of the first difference of two byte strings of equal length."""
     if not (isinstance(got, bytes) and isinstance(expected, bytes) and len(got) == len(expected)):
         return ""
     first = next(index for index in range(len(got)) if got[index] != expected[index])

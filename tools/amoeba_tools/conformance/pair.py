@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 REMOTE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
-"""What peers may do with memory that checks expose, if they do not say otherwise."""
+"""Default access of peers to memory that checks expose."""
 CONNECTED = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
 """Hints for connected endpoints."""
 PATIENCE = 60.0
@@ -90,11 +90,11 @@ class Listener:
     patience: float
 
     def finish(self) -> Any:
-        """The entry of the next operation to be reported; raises CheckFailedError if that failed."""
+        """Return the entry of the next reported operation; raises CheckFailedError if the operation failed."""
         return self.finish_all(1)[0]
 
     def finish_all(self, count: int) -> list[Any]:
-        """The entries of the next operations to be reported, all of which must have succeeded."""
+        """Return the entries of the next reported operations, all of which must have succeeded."""
         entries: list[Any] = []
         deadline = time.monotonic() + self.patience
         while len(entries) < count:
@@ -107,7 +107,7 @@ class Listener:
         return entries
 
     def failure(self, *errors: Errno) -> Any:
-        """The error entry of the next operation to be reported, which must have failed with one of these."""
+        """Return the error entry of the next reported operation, which must have failed with one of these errors."""
         try:
             entries = self._next(1, time.monotonic() + self.patience)
         except ErrorAvailableError:
@@ -137,14 +137,14 @@ class Listener:
 
 @dataclass
 class Initiator(Listener):
-    """An endpoint of the initiator's domain, and the queue that tells what became of its operations."""
+    """An endpoint of the initiator's domain, and the queue that reports its operations."""
 
     endpoint: Endpoint
 
 
 @dataclass
 class Talker(Initiator):
-    """An endpoint that receives messages, too; its queue tells of both."""
+    """An endpoint that also receives messages; one queue reports operations and receives."""
 
     number: int
     """By which the target's endpoint knows it."""
@@ -177,7 +177,7 @@ class RemoteMemory:
         return self.peer, self.address + offset, self.key
 
     def load(self, offset: int = 0, length: int | None = None) -> bytes:
-        """What is there, as the target's program sees it."""
+        """Return the memory's content, as the target's program sees it."""
         return self._pair.target.load(self._exposed.handle, offset, self.size if length is None else length)
 
     def store(self, content: bytes, offset: int = 0) -> None:
@@ -197,11 +197,11 @@ class RemoteReceive:
         self.size = size
 
     def load(self) -> bytes:
-        """What is in its buffers now."""
+        """Return the current content of the receive's buffers."""
         return self._pair.target.load(self.handle, 0, self.size)
 
     def finish(self) -> Heard:
-        """The next entry of the target's queue, which must be about it, and no error."""
+        """Return the next entry of the target's queue, which must report this receive, without error."""
         heard = self._pair.target.hear(1, self._pair.patience)
         if [(entry.handle, entry.err) for entry in heard] != [(self.handle, 0)]:
             raise CheckFailedError(f"expected the target's receive {self.handle} to end, got {heard or 'nothing'}")
@@ -209,7 +209,7 @@ class RemoteReceive:
 
 
 class Pair:
-    """An initiator in this process and its target, here or elsewhere; what checks are run on.
+    """An initiator in this process and its target, here or in another process, on which checks run.
 
     Parameters
     ----------
@@ -218,11 +218,11 @@ class Pair:
     target : Target
         :class:`~amoeba_tools.conformance.target.TargetSide` or a stand-in for one in another process.
     nic : int
-        Which of the fabric's NICs is the initiator's.
+        Index of the initiator's NIC in the fabric.
     patience : float
-        Seconds of host time that any operation may take.
+        Maximum host time of an operation, in seconds.
 
-    Raises what opening a domain and an endpoint raises. The fabric closes what a pair opens.
+    Raises the errors of opening a domain and an endpoint. The fabric closes what a pair opens.
     """
 
     def __init__(self, fabric: Fabric, target: Target, *, nic: int = 0, patience: float = PATIENCE) -> None:
@@ -276,7 +276,7 @@ class Pair:
 
     @contextlib.contextmanager
     def check(self) -> Iterator[None]:
-        """Closes what is opened here meanwhile, and what is exposed."""
+        """Close all objects that the block opens, and the memory that it exposes."""
         try:
             with contextlib.ExitStack() as self._opened:
                 yield
@@ -286,7 +286,7 @@ class Pair:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
-        """Closes what is opened meanwhile, within a check: a NIC has few contexts."""
+        """Close all objects that the block opens within a check: a NIC has few contexts."""
         outer = self._opened
         try:
             with contextlib.ExitStack() as self._opened:
@@ -302,20 +302,20 @@ class Pair:
     def memory(
         self, content: bytes | int, access: MrAccess = REMOTE, *, key: int | None = None, domain: int = 0
     ) -> RemoteMemory:
-        """Memory of the target's with these bytes, or so many zeros. Of domain 1, it is to be used by offset."""
+        """Expose target memory with these bytes, or as many zeros. Memory of domain 1 is addressed by offset."""
         content = bytes(content) if isinstance(content, int) else content
         peer = self.peer if domain == 0 else self.second_peer()
         return RemoteMemory(self, self.target.expose(content, int(access), key, domain), len(content), peer)
 
     def second_peer(self) -> int:
-        """The number of the endpoint in the target's second domain, which is a stranger to it."""
+        """Return the number of the endpoint in the target's second domain, a stranger to the target."""
         if self._strangers is None:
             self._strangers = number = self.peers.insert(self.target.name(1))
             self._opened.callback(self.peers.remove, number)
         return self._strangers
 
     def introduce(self, endpoint: Endpoint | ScalableEndpoint) -> int:
-        """The number of an endpoint of the initiator's by which others of its own can reach it, for this check."""
+        """Return the number by which the initiator's other endpoints reach this endpoint, for this check."""
         number = self.peers.insert(endpoint.getname())
         self._opened.callback(self.peers.remove, number)
         return number
@@ -325,7 +325,7 @@ class Pair:
         return self.keep(self.domain.mr_reg(buffer, access))
 
     def other_domain(self, mr_mode: MrMode) -> Domain:
-        """Another domain on the initiator's NIC."""
+        """Open another domain on the initiator's NIC."""
         return self.keep(self.fabric.domain(self.nic, mr_mode=mr_mode))
 
     def open(
@@ -341,10 +341,7 @@ class Pair:
         peers: AddressVector | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
     ) -> Initiator:
-        """Another endpoint of the initiator's domain, which has the same peers, with a queue of its own.
-
-        ``bind`` is added to FI_TRANSMIT where it is bound to the queue; ``counters`` are by what they count.
-        """
+        """Open another endpoint of the initiator's domain, with the same peers and its own queue."""
         if queue is None:
             queue = self.keep(self.domain.cq_open(cq_format, wait_obj))
         endpoint = self.keep(self.domain.endpoint(tx_size=tx_size, op_flags=op_flags, caps=caps))
@@ -356,13 +353,13 @@ class Pair:
         return Initiator(queue, self.patience, endpoint)
 
     def met(self, endpoint: Endpoint | ScalableEndpoint) -> int:
-        """The number by which the target knows an endpoint of the initiator's, for this check."""
+        """Return the number by which the target knows an endpoint of the initiator's, for this check."""
         number = self.target.meet(endpoint.getname())
         self._opened.callback(self.target.part, number)
         return number
 
     def selective(self) -> Initiator:
-        """An endpoint that reports successes only where they are asked for."""
+        """Open an endpoint that reports successes only on request."""
         return self.open(bind=BindFlags.FI_SELECTIVE_COMPLETION)
 
     def talker(
@@ -375,7 +372,7 @@ class Pair:
         caps: Caps | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
     ) -> Talker:
-        """An endpoint that receives messages, and that the target knows, with arguments as :meth:`open` has them."""
+        """Open an endpoint that receives messages and that the target knows, with the arguments of :meth:`open`."""
         near = self.open(
             cq_format=cq_format,
             bind=BindFlags.FI_RECV | bind,
@@ -427,7 +424,7 @@ class Pair:
                 contexts = [entry.op_context for entry in self.near.finish_all(2)]
                 expect_equal("entries afterwards", contexts, ["probing write", "probing read"])
                 expect_equal("what was written and read afterwards", bytes(back), b"usable?!")
-            # behind these two, all that the check has left under way has ended
+            # behind these two, all operations that the check left outstanding have ended
             self.near.nothing_more()
             expect_equal("entries left at the target", self.target.hear(1, 0.0), [])
 
@@ -443,9 +440,9 @@ def open_pair(
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
     switch: Switch | None = None,
 ) -> Iterator[Pair]:
-    """Two simulated NICs, initiator and target, with arguments as :func:`amoeba.open_cluster` has them.
+    """Open two simulated NICs, initiator and target, with the arguments of :func:`amoeba.open_cluster`.
 
-    Raises what that raises, and FI_EINVAL for other than two kinds.
+    Raises the errors of that function, and FI_EINVAL unless there are two kinds.
     """
     if len(kinds) != 2:
         raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds}")
@@ -471,9 +468,9 @@ def join_pair(
     patience: float = PATIENCE,
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
 ) -> Iterator[Pair | None]:
-    """The same with a NIC in each of two processes: a pair for rank 0, whose target rank 1 is.
+    """Open a pair across two processes, with a NIC in each: rank 0 gets the pair, and rank 1 is its target.
 
-    Rank 1 gets None, when rank 0 is done. Raises what :func:`amoeba.join_cluster` raises.
+    Rank 1 gets None when rank 0 is done. Raises the errors of :func:`amoeba.join_cluster`.
     """
     with join_cluster(
         kind, rendezvous, impairments=impairments, retransmission=retransmission, progress=progress

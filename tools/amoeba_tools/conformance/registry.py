@@ -26,14 +26,14 @@ NEEDS = {
     "wait_fd": "completion queues with FI_WAIT_FD",
     "cut": "a network whose links can be cut",
 }
-"""What a check may need of a pair, and what that is; :attr:`Pair.offers` says what there is."""
+"""Requirements of checks by name, each with a description; :attr:`Pair.offers` lists those that a pair meets."""
 
 Function = Callable[[Any], None]
 """Given the pair that its kit opens."""
 
 
 class Subject(Protocol):
-    """What checks run on: the pair of this kit, or of UCP's."""
+    """A pair that checks run on: this kit's, or UCP's."""
 
     @property
     def offers(self) -> frozenset[str]:
@@ -44,7 +44,7 @@ class Subject(Protocol):
         """Names of the devices of this process."""
 
     def check(self) -> AbstractContextManager[None]:
-        """Closes what a check opens."""
+        """Close all objects that a check opens."""
 
     def probe(self) -> None:
         """See that it still works."""
@@ -59,7 +59,7 @@ class Check:
     """libfabric's release that the page was read from."""
     section: str
     sentence: str
-    """What the page says there, in our words."""
+    """Paraphrase of the page's sentence."""
     needs: frozenset[str]
     """Names in :data:`NEEDS`; a pair that does not offer them is not asked."""
     function: Function
@@ -70,7 +70,7 @@ class Check:
         return f"{self.page}.{self.function.__name__}"
 
     def missing(self, pair: Subject) -> frozenset[str]:
-        """What this needs and the pair does not offer."""
+        """Return the requirements of the check that the pair does not offer."""
         return self.needs - pair.offers
 
     def run(self, pair: Subject) -> None:
@@ -93,7 +93,7 @@ class Unchecked:
     page: str
     section: str
     sentence: str
-    """What the page says there, in our words."""
+    """Paraphrase of the page's sentence."""
     reason: str
     """Why not; names in backquotes are ids of checks that are about the same."""
 
@@ -101,14 +101,14 @@ class Unchecked:
 class Page:
     """Registers the checks of one manual page: a decorator factory, one per module.
 
-    Raises ValueError for two checks of the same name, a need that is none, and a check without a docstring.
+    Raises ValueError for a duplicate name, an unknown requirement, and a check without a docstring.
     """
 
     def __init__(self, name: str, version: str, needs: Iterable[str] = ()) -> None:
         self.name = name
         self.version = version
         self.needs = frozenset(needs)
-        """What every check of the page needs."""
+        """Requirements of every check of the page."""
         self.checks: list[Check] = []
         self.unchecked: list[Unchecked] = []
 
@@ -134,7 +134,7 @@ class Page:
 
 
 def select_from(offered: tuple[Check, ...], *patterns: str) -> tuple[Check, ...]:
-    """Those of these checks that match any pattern, as :func:`select` has it."""
+    """Return the checks that match any pattern, as in :func:`select`."""
     chosen: set[str] = set()
     for pattern in patterns:
         found = {check.id for check in offered if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)}

@@ -84,7 +84,7 @@ def serve(side: TargetSide, rendezvous: Rendezvous) -> None:
 
 
 def _packed(value: Any) -> Any:
-    """A value as JSON can carry it."""
+    """Convert a value to a form that JSON can carry."""
     return {"hex": value.hex()} if isinstance(value, bytes) else value
 
 

@@ -9,17 +9,17 @@ __all__ = ["catalogue", "manual_page", "results"]
 
 
 def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> str:
-    """Every sentence that is checked, by manual page, with the ids of the checks; and why others are not."""
+    """List every checked sentence by manual page, with the ids of its checks, and the reasons of unchecked ones."""
     return _text(_catalogue(checks, unchecked))
 
 
 def results(report: Report, title: str) -> str:
-    """What a run found out: a table of pages, every failure, and the state of every sentence."""
+    """Return the results of a run as Markdown: a table of pages, every failure, and the state of every sentence."""
     return _text(_results(report, title))
 
 
 def manual_page(name: str) -> str:
-    """What a page is called: libfabric's are of section 3; UCP's functions have no section."""
+    """Return the title of a page: libfabric's pages are of section 3; UCP's functions have no section."""
     return name if name.startswith("ucp_") else f"{name}(3)"
 
 

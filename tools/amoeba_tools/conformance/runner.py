@@ -1,4 +1,4 @@
-"""Runs checks on a pair, and tells what came out."""
+"""Run checks on a pair, and report their outcomes."""
 
 import contextlib
 import time
@@ -17,13 +17,13 @@ Fixture = Callable[[], AbstractContextManager[Subject]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found out."""
+    """Outcome of one check."""
 
     check: Check
     failure: str
     """Why the sentence does not hold; empty if it does, or was not tried."""
     missing: frozenset[str]
-    """What the pair would have had to offer for it to be tried."""
+    """Requirements that the pair does not offer, so that the check did not run."""
     seconds: float
     """Host time."""
 
@@ -34,10 +34,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What all checks found out, in their order."""
+    """Outcomes of all checks, in their order."""
 
     devices: tuple[str, ...]
-    """Those of the initiator's process."""
+    """Devices of the initiator's process."""
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -70,15 +70,14 @@ def run(
     Parameters
     ----------
     subject : Pair, or a function that opens one
-        Such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``: after a failure it is opened
-        again, so that one failure does not bring about others. A Pair that was opened elsewhere is used to the end,
-        whatever its state.
+        A function such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``, opens a new pair
+        after a failure, so that one failure does not cause others. A given Pair is used to the end, in any state.
     select : iterable of Check, optional
-        All of them otherwise; :func:`~amoeba_tools.conformance.select` chooses some.
+        All checks by default; :func:`~amoeba_tools.conformance.select` chooses some.
     progress : callable, optional
-        Told of every outcome as it comes.
+        Called with every outcome as it comes.
 
-    Raises what opening a pair raises. Whatever a check raises that is an Exception is in its outcome.
+    Raises the errors of opening a pair. The outcome of a check holds any Exception that the check raises.
     """
     chosen = checks() if select is None else tuple(select)
     outcomes: list[Outcome] = []

@@ -22,15 +22,15 @@ class Share:
 
 @dataclass(frozen=True)
 class ShareResult:
-    """What they found out. Can be pickled, which a check cannot."""
+    """Outcomes of a share. Can be pickled, which a check cannot."""
 
     devices: tuple[str, ...]
     outcomes: tuple[tuple[str, frozenset[str], float], ...]
-    """Of each check in its order: failure, missing, seconds."""
+    """For each check in order: failure, missing requirements, seconds."""
 
 
 def run_share(share: Share) -> ShareResult:
-    """Open a pair, and run these checks on it. Raises the errors of opening a pair."""
+    """Open a pair, and run these checks on the pair. Raises the errors of opening a pair."""
     known = _known()
     report = run(share.fixture, [known[name] for name in share.ids])
     told = tuple((outcome.failure, outcome.missing, outcome.seconds) for outcome in report.outcomes)
@@ -38,7 +38,7 @@ def run_share(share: Share) -> ShareResult:
 
 
 def outcomes_of(chosen: Iterable[Check], result: ShareResult | None, failure: str) -> list[Outcome]:
-    """The outcomes of these checks from the result of their share; all failed where there is none."""
+    """Return the outcomes of these checks from the result of their share; all have failed without a result."""
     if result is None:
         return [Outcome(check, failure, frozenset(), 0.0) for check in chosen]
     return [Outcome(check, *told) for check, told in zip(chosen, result.outcomes, strict=True)]

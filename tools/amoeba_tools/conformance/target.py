@@ -43,31 +43,31 @@ class Heard(NamedTuple):
     """An entry of the target's completion queue, without what only its process understands."""
 
     anonymous: bool
-    """Whether ``op_context`` is None, as it must be where the target posted nothing that has a handle."""
+    """Whether ``op_context`` is None, as required where the target posted no receive with a handle."""
     flags: int
     len: int
     data: int
     source: int
-    """From ``readfrom``: the number of the peer in the target's address vector. Of an error: FI_ADDR_UNSPEC."""
+    """From ``readfrom``: the number of the peer in the target's address vector; FI_ADDR_UNSPEC for an error."""
     handle: int
-    """Of the receive that it is about; -1: none."""
+    """Handle of the reported receive; -1 without one."""
     tag: int
     err: int
-    """Of an error entry; otherwise 0."""
+    """Field of an error entry; otherwise 0."""
     olen: int
-    """Of an error entry; otherwise 0."""
+    """Field of an error entry; otherwise 0."""
 
 
 class Target(Protocol):
-    """What checks ask of the other end. Numbers and bytes only, so that it can be in another process.
+    """Interface of the target to checks. Arguments are numbers and bytes, so that another process can implement it.
 
-    There are two domains at the target, each with an endpoint: number 0, the peer of the pair, whose address vector
-    has the initiator and whose queue hears of data, and number 1, which knows nobody, hears nothing, and whose
-    regions are addressed by offset.
+    The target has two domains, each with an endpoint. Number 0 is the peer of the pair: its address vector has the
+    initiator, and its queue receives data. Number 1 knows no peer and receives nothing; its regions are addressed by
+    offset.
     """
 
     def name(self, domain: int) -> bytes:
-        """The address of a domain's endpoint."""
+        """Return the address of a domain's endpoint."""
 
     def meet(self, name: bytes) -> int:
         """Enter an endpoint of the initiator's in the first address vector, and return its number there."""
@@ -79,7 +79,7 @@ class Target(Protocol):
         """Register a copy of these bytes, on a page of their own."""
 
     def load(self, handle: int, offset: int, length: int) -> bytes:
-        """What the memory holds now."""
+        """Return the current content of the memory."""
 
     def store(self, handle: int, offset: int, content: bytes) -> None:
         """Write into the memory, as the target's program would."""
@@ -101,13 +101,14 @@ class Target(Protocol):
 
     def hear(self, count: int, timeout: float) -> list[Heard]:
         """Up to ``count`` entries about sends, receives and what peers did; waits for so many, ``timeout`` seconds at
-        most."""
+        most.
+        """
 
 
 class TargetSide:
-    """The target where its NIC is. Its fabric closes what is opened here.
+    """The target in the process of its NIC. The fabric closes what the target opens.
 
-    Raises what opening a domain and an endpoint raises.
+    Raises the errors of opening a domain and an endpoint.
     """
 
     def __init__(self, fabric: Fabric, nic: int) -> None:
@@ -122,7 +123,7 @@ class TargetSide:
 
     @property
     def idle(self) -> Callable[[], None] | None:
-        """What lets a simulated NIC serve its peers for a while; None: it does so by itself."""
+        """Function that lets a simulated NIC serve its peers for a while; None if the NIC runs by itself."""
         return idle(self._fabric)
 
     def name(self, domain: int) -> bytes:
@@ -204,7 +205,7 @@ class TargetSide:
 
 
 def idle(fabric: Fabric) -> Callable[[], None] | None:
-    """What is to be called again and again where a program waits for another process; None: nothing."""
+    """Return the function to call repeatedly while a program waits for another process; None if none is needed."""
     return None if fabric.progress is Progress.FI_PROGRESS_AUTO else fabric.advance
 
 

@@ -12,9 +12,9 @@
     found.write_csv("found.csv")
     best = found.front("luts", "cycles_per_operation")
 
-Results are kept by their content (:class:`Store`): what was measured before is not measured again, and an
-exploration that was interrupted goes on where it was. ``grid`` has the axes, ``workloads`` what is run, ``measure``
-what is done for one result, ``run`` the whole, ``table`` what comes out.
+Results are kept by their content (:class:`Store`): nothing is measured twice, and an interrupted exploration
+continues from its results. ``grid`` has the axes, ``workloads`` the programs to run, ``measure`` the work for one
+result, ``run`` the exploration, ``table`` the results.
 """
 
 from amoeba_tools.explore.grid import AXES, DesignPoint, grid, read_axis

@@ -16,11 +16,12 @@ from amoeba_model.settings import read_setting, shown_setting
 __all__ = ["AXES", "HOST_LATENCY", "DesignPoint", "grid", "read_axis"]
 
 HOST_LATENCY = 250
-"""Cycles: that of the RTL device unless it is told otherwise."""
+"""Default cycles until host memory answers, as in the RTL device."""
 _LATENCIES = ("host_latency", "link_latency")
 AXES = (*(each.name for each in dataclasses.fields(NicParameters)), *_LATENCIES)
-"""What may be varied: the fields of NicParameters; ``host_latency``, cycles until host memory answers (RTL alone);
-and ``link_latency``, cycles from NIC to NIC."""
+"""Axes: the fields of NicParameters; ``host_latency``, cycles until host memory answers (RTL only); and
+``link_latency``, cycles from NIC to NIC.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,15 @@ class DesignPoint:
     """Cycles from one NIC to the other."""
 
     def value(self, axis: str) -> Any:
-        """Its coordinate."""
+        """Return the coordinate of an axis."""
         return getattr(self if axis in _LATENCIES else self.parameters, axis)
 
 
 def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -> list[DesignPoint]:
-    """All combinations of these values, in the order in which they are given; the last axis varies first.
+    """Return all combinations of these values, in the given order; the last axis varies first.
 
-    ``base`` has the parameters that are not varied, else the default build has. Raises FI_EINVAL for an axis that is
-    none of :data:`AXES`, one without values or with one twice, and a value that a NIC cannot have.
+    ``base`` has the fixed parameters; the default build is the default. Raises FI_EINVAL for an axis outside
+    :data:`AXES`, without values or with a duplicate, and for a value that a NIC cannot have.
     """
     for name, values in axes.items():
         if name not in AXES:
@@ -71,10 +72,10 @@ def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -
 
 
 def read_axis(text: str) -> tuple[str, tuple[Any, ...]]:
-    """An axis and its values, from such as ``lines=64,256`` or ``single_cycle_products=true,false``.
+    """Read an axis and its values, such as ``lines=64,256`` or ``single_cycle_products=true,false``.
 
     Datatypes and operations are joined by ``+``: ``ops=SUM+BXOR,all``; ``integers`` and ``floats`` are some of the
-    datatypes. Raises FI_EINVAL for what is no such text.
+    datatypes. Raises FI_EINVAL for other texts.
     """
     name, equals, values = text.partition("=")
     if not equals or name not in AXES:

@@ -30,16 +30,16 @@ class CyclesTask:
     point: DesignPoint
     workload: Workload
     content: str
-    """Of all programs that the result depends on: :func:`own_content`."""
+    """Digest of all programs that the result depends on: :func:`own_content`."""
 
     @property
     def key(self) -> str:
-        """What has the same key has the same result."""
+        """Key of the result: equal keys mean equal results."""
         return _digest([repr(self)])
 
     @property
     def needs(self) -> str:
-        """What is built for it: of several with the same, the first on a machine waits for that."""
+        """Key of the build that the task needs: of several tasks with the same key, the first on a machine builds."""
         return repr(self.point.parameters)
 
     def run(self) -> dict[str, Any]:
@@ -79,9 +79,9 @@ Task = CyclesTask | AreaTask
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """The result of a task.
+    """Return the result of a task.
 
-    Raises FI_EINVAL where the programs are others than where the task comes from, and whatever goes wrong in it.
+    Raises FI_EINVAL if the local programs differ from those of the task's sender, and any error of the task.
     """
     if own_content(task.device) != task.content:
         raise fabric_error(

@@ -38,7 +38,7 @@ class Progress:
     known: int
     """Results that were known before."""
     last: str = ""
-    """What was measured last."""
+    """Name of the last measurement."""
 
 
 def explore(
@@ -60,30 +60,30 @@ def explore(
     axes : mapping
         Values by name: fields of NicParameters, ``host_latency`` and ``link_latency`` (:data:`AXES`).
     workloads : sequence of str or Workload
-        As :func:`read_workload` has them; none if only sizes are wanted.
+        Workloads as for :func:`read_workload`; empty to measure only sizes.
     base : NicParameters, optional
-        What is not varied.
+        Parameters that do not vary.
     device : str
         ``rtl``: cycles of the hardware; ``model``: the model's estimate, to try a grid in seconds.
     area : str, optional
-        The block that Yosys counts, one of FastLanes, ArithmeticPipeline, MemoryEngine, Initiator, Target,
-        FrameTransmitter, FrameReceiver, RegisterBank and Core. Whole NICs with everything take half an hour each.
+        Block that Yosys measures: FastLanes, ArithmeticPipeline, MemoryEngine, Initiator, Target, FrameTransmitter,
+        FrameReceiver, RegisterBank or Core. A whole NIC with all operations takes half an hour.
     family : str
         ``ecp5`` or ``ultrascale``.
     store : Store, optional
-        Where results are kept, and found if they were measured before.
+        Store that keeps the results, and provides earlier ones.
     engine : Engine, optional
-        Of :func:`amoeba_tools.spread.open_engine`; this process otherwise.
+        Engine of :func:`amoeba_tools.spread.open_engine`; this process by default.
     progress : callable, optional
-        Told at the begin, and when there is a result.
+        Called at the begin, and with every result.
 
     Returns
     -------
     Exploration
-        A row for each NIC and workload. Of what failed, the row says why in ``error``; it is tried again next time.
+        A row for each NIC and workload. ``error`` holds the reason of a failure; the next call retries failed rows.
 
-    Raises FI_EINVAL for what makes no sense, FI_ENOSYS if the simulator is needed and not installed, OSError if the
-    store cannot be written to. KeyboardInterrupt loses nothing that was measured: the same call goes on from there.
+    Raises FI_EINVAL for invalid arguments, FI_ENOSYS if the simulator is needed and not installed, and OSError if the
+    store cannot be written to. KeyboardInterrupt loses no result: the same call continues from there.
     """
     points = grid(axes, base)
     programs = [read_workload(each) if isinstance(each, str) else each for each in workloads]
@@ -122,7 +122,7 @@ def _check(device: str, area: str | None, family: str, programs: Sequence[Worklo
 
 
 _Result = tuple[dict[str, Any], str]
-"""What was measured, and why it was not."""
+"""The measured columns, and the error, if any."""
 
 
 def _results(
@@ -132,7 +132,7 @@ def _results(
     engine: Engine | None,
     progress: Callable[[Progress], object] | None,
 ) -> dict[str, _Result]:
-    """The result of every task, by its key, as are ``names``."""
+    """Return the result of every task, by the task's key; ``names`` has the same keys."""
     found: dict[str, _Result] = {}
     missing: dict[str, Task] = {}
     for task in tasks:

@@ -21,7 +21,7 @@ class Store:
         self.folder = cache_folder() / "explore" if folder is None else Path(folder)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The result of a key, if there is one."""
+        """Return the result of a key, if any."""
         try:
             kept = json.loads(self._path(key).read_text())
             result = kept["result"]
@@ -35,7 +35,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         arriving = path.with_name(f"{path.name}.{os.getpid()}")
         arriving.write_text(json.dumps({"of": of, "result": result}, indent=1))
-        os.replace(arriving, path)  # nobody sees half of it
+        os.replace(arriving, path)  # readers never see half a file
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"

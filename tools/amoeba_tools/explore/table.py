@@ -1,4 +1,4 @@
-"""What an exploration has found."""
+"""Results of an exploration."""
 
 import csv
 import io
@@ -25,9 +25,12 @@ class Exploration:
     rows: tuple[Row, ...]
     """By column: the axes; ``workload``, ``operations``, ``cycles`` (of the first NIC), ``cycles_per_operation`` and
     ``operations_per_second`` (at ``clock_hz``); ``block``, ``luts``, ``registers``, ``dsps`` and ``block_rams``;
-    ``error``. None where there is nothing."""
+    ``error``.
+
+    Empty cells are None.
+    """
     axes: tuple[str, ...]
-    """What was varied."""
+    """Names of the axes."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -40,10 +43,12 @@ class Exploration:
         return tuple(row for row in self.rows if row["error"])
 
     def front(self, *minimised: str) -> list[Row]:
-        """The Pareto front of each workload: rows of which none of the same workload is at least as small in each of
-        these columns and smaller in one. In the order of the table; rows without numbers there are left out.
+        """Return the Pareto front of each workload, in the order of the table.
 
-        Raises FI_EINVAL for a column that there is not, or that has no numbers.
+        A row is on the front unless another row of its workload is as small in each of these columns, and smaller in
+        one. Rows without numbers there are left out.
+
+        Raises FI_EINVAL for an unknown column, and for one without numbers.
         """
         self._check(minimised)
         known = [row for row in self.rows if all(_is_number(row[name]) for name in minimised)]

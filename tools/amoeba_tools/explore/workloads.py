@@ -1,4 +1,4 @@
-"""What is run on a NIC of the grid."""
+"""Workloads for the NICs of a grid."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ __all__ = ["GupsWorkload", "Measured", "PerfWorkload", "ScriptWorkload", "Worklo
 
 @dataclass(frozen=True)
 class Measured:
-    """What a workload has come to."""
+    """Result of a workload."""
 
     operations: int
     cycles: int
-    """Of the first NIC's clock."""
+    """Cycles of the first NIC's clock."""
 
 
 class Workload(Protocol):
@@ -55,7 +55,7 @@ class GupsWorkload:
     """log2 of the table's words."""
     updates: int = 2048
     window: int = 64
-    """Updates that a rank keeps under way."""
+    """Outstanding updates per rank."""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ _TESTS = {name: api for api in APIS for name in tests_of(api)}
 
 
 def _named(name: str, given: Any, usual: Any) -> str:
-    """The name with what is not as usual, as :func:`read_workload` takes it."""
+    """Return the name with all options that differ from their defaults, as :func:`read_workload` takes it."""
     words = [name]
     for field in dataclasses.fields(given):
         value = getattr(given, field.name)
@@ -156,7 +156,8 @@ _PERF_OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 
 def read_workload(text: str) -> Workload:
-    """A workload from its name and options: ``gups:updates=4096``, ``rma_bw:size=4096:op=read``, ``mine.py:ranks=3``.
+    """Read a workload from name and options: ``gups:updates=4096``, ``rma_bw:size=4096:op=read``,
+    ``mine.py:ranks=3``.
 
     A name is ``gups``, a test of ``amoeba perf`` (of any API), or a Python file. Options are those of
     :class:`GupsWorkload`; ``size`` (several pieces as 8+16), ``iterations``, ``warmup``, ``outstanding``, ``header``,

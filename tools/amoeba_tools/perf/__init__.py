@@ -1,8 +1,8 @@
-"""Performance tests with the names, options and columns that people know from each API's own program.
+"""Performance tests with the names, options and columns of each API's own program.
 
-``catalog`` names the tests, ``plan`` says what is to be measured, ``meter`` measures, ``report`` prints; ``run`` runs
-plans in one process or in two. What an API brings for its tests, as ``sides`` says, is in files of its own: UCP's are
-``ucp_tests``, ``ucp_side``, ``ucp_messages`` and ``ucp_memory``; libfabric's ``fi_tests``, ``fi_side`` and
+``catalog`` names the tests, ``plan`` describes a measurement, ``meter`` measures, ``report`` prints, and ``run`` runs
+plans in one process or two. ``sides`` is the interface between tests and APIs. UCP implements the interface in
+``ucp_tests``, ``ucp_side``, ``ucp_messages`` and ``ucp_memory``; libfabric in ``fi_tests``, ``fi_side`` and
 ``fi_memory``.
 """
 

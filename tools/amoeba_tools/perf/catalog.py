@@ -1,5 +1,6 @@
 """The tests by their names: UCP's are those of ``ucx_perftest`` (``src/tools/perf/perftest.c`` of UCX 1.12.1),
-libfabric's are programs of fabtests 1.17.0, without their ``fi_``."""
+libfabric's are programs of fabtests 1.17.0, without their ``fi_``.
+"""
 
 import enum
 from dataclasses import dataclass
@@ -9,18 +10,18 @@ from amoeba_model.opcodes import Op
 __all__ = ["APIS", "PerfTest", "TestKind", "tests_of"]
 
 APIS = ("ucp", "libfabric")
-"""Whose tests there are."""
+"""APIs with tests."""
 
 
 class TestKind(enum.Enum):
-    """Who sends to whom. What is told of a ping-pong is half a round trip."""
+    """Direction of a test's messages. A ping-pong reports half a round trip."""
 
     __test__ = False
 
     PING_PONG = enum.auto()
-    """Both sides in turns: UCX_PERF_TEST_TYPE_PINGPONG."""
+    """Both sides alternate: UCX_PERF_TEST_TYPE_PINGPONG."""
     ONE_WAY = enum.auto()
-    """The client alone, with several under way: UCX_PERF_TEST_TYPE_STREAM_UNI."""
+    """Only the client sends, with several operations outstanding: UCX_PERF_TEST_TYPE_STREAM_UNI."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class PerfTest:
     api: str
     name: str
     command: str
-    """What it does: ``tag``, ``put``, ``fadd`` ..."""
+    """Operation of the test: ``tag``, ``put``, ``fadd`` ..."""
     kind: TestKind
     description: str
     time: str
-    """What the time of an iteration is called: ``latency`` or ``overhead``."""
+    """Name of an iteration's time: ``latency`` or ``overhead``."""
     window: int
-    """Operations under way unless it is told otherwise."""
+    """Default number of outstanding operations."""
     operations: tuple[str, ...] = ()
-    """What ``--op`` may say, first what is done without it."""
+    """Values of ``--op``, the default first."""
 
     @property
     def factor(self) -> int:

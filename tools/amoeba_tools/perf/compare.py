@@ -19,17 +19,17 @@ QUANTITIES = {
     "rate": ("rate_overall", "operations per second"),
     "cycles": ("cycles", "cycles of an operation"),
 }
-"""What can be plotted: the result's name for it, and its unit."""
+"""Quantities to plot: the result's name and the unit."""
 _SAME = ("api", "test", "op", "datatype", "outstanding", "sizes", "layouts", "peers")
-"""Of a plan: with these alike, results are of the same thing."""
+"""Members of a plan that must agree for two results to be comparable."""
 
 Facts = Mapping[str, Any]
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """What ``amoeba perf --json`` has printed into a file.
+    """Read a file with the output of ``amoeba perf --json``.
 
-    Raises FI_EINVAL for a file that holds something else, and what opening it raises.
+    Raises FI_EINVAL for a file with other content, and OSError if the file cannot be opened.
     """
     try:
         told = json.loads(path.read_text())
@@ -42,10 +42,10 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def comparison(facts: Sequence[Facts], old: Sequence[Facts]) -> list[tuple[str, float, float | None, float | None]]:
-    """For each result: what it is of, microseconds of an operation, those of before, and how often faster it is.
+    """Compare results with old ones: for each its name, microseconds per operation now and before, and the speedup.
 
-    The last two are None where the old results have none of the same test, operation and sizes. Cycles are compared
-    where both have them: they do not depend on the host.
+    The last two are None without an old result of the same test, operation and sizes. Cycles are compared where both
+    have them: they do not depend on the host.
     """
     before = {_identity(each): each for each in old}
     rows = []
@@ -58,13 +58,13 @@ def comparison(facts: Sequence[Facts], old: Sequence[Facts]) -> list[tuple[str, 
 
 
 def name_of(facts: Facts) -> str:
-    """The test, what it does, its size, and the number of its peers if there are several."""
+    """Return the name of a result: test, operation, size, and the number of peers if there are several."""
     plan = facts["plan"]
     return f"{_kind_of(plan)}, {sum(plan['sizes'])} bytes{_with_peers(plan)}"
 
 
 def _kind_of(plan: Facts) -> str:
-    """The test, and what it does."""
+    """Return the test and its operation."""
     op = f" {plan['op']}" if plan.get("op") else ""
     datatype = f" {plan['datatype']}" if plan["test"] == "rdm_atomic" else ""
     return f"{plan['test']}{op}{datatype}"
@@ -87,8 +87,10 @@ def _identity(facts: Facts) -> str:
 
 
 def plot_of(facts: Sequence[Facts], quantity: str) -> str:
-    """Lines of one quantity over the message size, one for each test and number of peers, as SVG; over the number of
-    peers if that differs and the size does not. Raises FI_EINVAL if there are none."""
+    """Plot one quantity over the message size, as SVG, with a line for each test and number of peers.
+
+    The x axis is the number of peers if that varies and the size does not. Raises FI_EINVAL without results.
+    """
     name, unit = QUANTITIES[quantity]
     plans = [each["plan"] for each in facts]
     over_peers = len({sum(plan["sizes"]) for plan in plans}) == 1 < len(set(map(_peers_of, plans)))
@@ -110,7 +112,7 @@ def plot_of(facts: Sequence[Facts], quantity: str) -> str:
 
 
 def page_of(facts: Sequence[Facts]) -> str:
-    """A page of its own with plots of all quantities that there are, and the table."""
+    """Return a self-contained page with plots of all quantities, and the table."""
     quantities = [name for name, (key, _) in QUANTITIES.items() if any(each.get(key) for each in facts)]
     plots = "\n".join(f"<figure>{plot_of(facts, name)}</figure>" for name in quantities)
     columns = ("overall", "bandwidth_overall", "rate_overall", "cycles")

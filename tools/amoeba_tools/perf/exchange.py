@@ -15,7 +15,7 @@ __all__ = ["Channel", "PingPong", "arriving", "both_ways", "one_way"]
 
 
 class PingPong(Protocol):
-    """What goes to and fro."""
+    """Messages to and fro between two sides."""
 
     def send(self, number: int, peer: int) -> Steps:
         """Send the message of this number."""
@@ -28,17 +28,17 @@ class PingPong(Protocol):
 
 
 class Channel(PingPong, Protocol):
-    """The same, with a window of messages under way."""
+    """A message channel with a window of outstanding messages."""
 
     def receive_next(self, number: int, peer: int) -> Steps:
-        """Post the receive of the message of this number, when the window has room for it."""
+        """Post the receive of message ``number``, when the window has free space."""
 
     def received(self) -> Steps:
         """Wait until all receives are met."""
 
 
 def arriving(plan: Any, index: int | None) -> Iterator[int]:
-    """Numbers of the messages that come to a side, in their order. ``index``: of a server; None: the client's."""
+    """Return the numbers of the messages to a side, in order. ``index``: of a server; None: the client's."""
     if index is not None:
         return itertools.count(index, plan.peers)
     if plan.ping_pong:
@@ -47,7 +47,7 @@ def arriving(plan: Any, index: int | None) -> Iterator[int]:
 
 
 def both_ways(channel: PingPong, plan: Any, meter: Meter | None, index: int = 0) -> Steps:
-    """A side of a ping-pong: that with the meter, the client, begins. ``index``: of a server."""
+    """Run a side of a ping-pong: the client, which has the meter, begins. ``index``: of a server."""
     for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
         if meter is None:
             for number in _of(numbers, index, plan.peers):
@@ -67,7 +67,7 @@ def both_ways(channel: PingPong, plan: Any, meter: Meter | None, index: int = 0)
 
 
 def one_way(channel: Channel, plan: Any, meter: Meter | None, index: int = 0) -> Steps:
-    """A side of a test in which the client sends: it is over when each server has said that it has everything."""
+    """Run a side of a test in which the client sends, until each server has acknowledged all messages."""
     for phase, numbers in enumerate((range(plan.warmup), range(plan.warmup, plan.total))):
         if meter is None:
             for number in _of(numbers, index, plan.peers):
@@ -90,5 +90,5 @@ def one_way(channel: Channel, plan: Any, meter: Meter | None, index: int = 0) ->
 
 
 def _of(numbers: range, index: int, peers: int) -> range:
-    """Those of them that are with this peer."""
+    """Return the messages of this peer."""
     return numbers[(index - numbers.start) % peers :: peers]

@@ -32,7 +32,7 @@ class WritePingPong:
         yield from side.posted(side.ep.write, content, to.fi_addr, to.address, to.key, context=self._over)
 
     def receive(self, number: int, peer: int) -> Steps:
-        """The last byte is looked at, and with verification everything: what is not all there is waited for."""
+        """Wait for the last byte, and with verification for all bytes of the message."""
         memory, content, last = self._memory, self._side.payloads.of(number), self._side.plan.size - 1
         while memory[last] != content[last] or (self._side.plan.verify and bytes(memory) != content):
             yield
@@ -46,14 +46,14 @@ class WritePingPong:
 
 
 class Operations:
-    """Operations of the client, of which a window is under way; servers do nothing but making progress."""
+    """Operations of the client, with a window outstanding; servers only make progress."""
 
     def __init__(self, side: FiSide) -> None:
         self.side, self.plan = side, side.plan
         self.own = range(side.index, side.plan.total, side.plan.peers)
         """Numbers of the operations on a server's memory."""
         self.free = deque(range(side.plan.window))
-        """Places of operations that are not under way."""
+        """Slots without an outstanding operation."""
 
     def prepare_target(self) -> None:
         """Fill a server's memory."""
@@ -65,7 +65,7 @@ class Operations:
         return peer.fi_addr, peer.address + self.offset(number), peer.key
 
     def offset(self, number: int) -> int:
-        """Where it is in the server's memory."""
+        """Return the slot's offset in the server's memory."""
         return number // self.plan.peers % self.side.places * self.plan.size
 
     def post(self, number: int, place: int) -> Steps:
@@ -73,13 +73,13 @@ class Operations:
         raise NotImplementedError
 
     def take(self, number: int, place: int, entry: Any) -> None:
-        """It is over."""
+        """Check the result of an operation."""
 
     def verify_target(self) -> None:
         """Note what is wrong in a server's memory, at the end."""
 
     def run(self, meter: Meter) -> Steps:
-        """All operations of the client."""
+        """Run all operations of the client."""
         plan = self.plan
         for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
             if meant:
@@ -96,7 +96,7 @@ class Operations:
                 meter.finish()
 
     def over(self, number: int, place: int) -> Any:
-        """What to do when it is: a context."""
+        """Return a context whose completion takes the result and frees the slot."""
 
         def ended(entry: Any) -> None:
             self.take(number, place, entry)
@@ -163,10 +163,10 @@ class _Element:
         self._operand = None if op is Op.FI_ATOMIC_READ else operand
         self._compare = bytes(len(operand)) if op in COMPARE_OPS else None
         self._state, self._known = bytes(len(operand)), 0
-        """What it is after this many operations."""
+        """Known value after a number of operations."""
 
     def after(self, count: int) -> bytes:
-        """What it is after so many operations, no fewer than were asked for before."""
+        """Return the value after so many operations, no fewer than in the previous call."""
         while self._known < count:
             before = self._state
             self._state = execute_element(self._op, self._datatype, before, self._operand, self._compare)
@@ -230,6 +230,6 @@ _RMA: dict[str, type[Operations]] = {
 
 
 def operations_of(side: FiSide) -> Operations:
-    """What the plan's client does."""
+    """Return the operations of the plan's client."""
     plan = side.plan
     return _Atomic(side) if plan.command == "atomic" else _RMA[plan.operation](side)

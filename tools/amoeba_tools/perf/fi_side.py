@@ -29,7 +29,7 @@ class Peer:
 
     fi_addr: int
     address: int
-    """Of the memory that may be used."""
+    """Address of the exposed memory."""
     key: int
 
 
@@ -60,14 +60,14 @@ class FiSide:
         return self.plan.command in ("rma", "atomic")
 
     def greeting(self) -> dict[str, Any]:
-        """What the other side has to know; JSON can carry it."""
+        """Return the facts that the other side needs, in a form that JSON can carry."""
         told: dict[str, Any] = {"name": self.ep.getname().hex()}
         if self._region is not None:
             told |= {"address": self._region.address, "key": self._region.key}
         return told
 
     def connect(self, told: dict[str, Any]) -> None:
-        """Get to know the side that has told this."""
+        """Connect to the side with this greeting."""
         fi_addr = self._av.insert(bytes.fromhex(told["name"]))
         self.peers.append(Peer(fi_addr, told.get("address", 0), told.get("key", 0)))
 
@@ -85,7 +85,7 @@ class FiSide:
         return len(entries)
 
     def posted(self, post: Callable[..., None], *arguments: Any, **named: Any) -> Steps:
-        """Post an operation as soon as there is room for it."""
+        """Post an operation as soon as the endpoint accepts it."""
         while True:
             try:
                 post(*arguments, **named)
@@ -98,7 +98,7 @@ class FiSide:
 
 
 class FiMessages:
-    """Messages, sent and received by number; at most a window of each is under way."""
+    """Messages, sent and received by number; at most a window of each is outstanding."""
 
     def __init__(self, side: FiSide) -> None:
         self._side = side
@@ -118,7 +118,7 @@ class FiMessages:
             yield from side.posted(side.ep.send, content, to, context=self._sent)
 
     def content(self, number: int) -> bytes:
-        """What the message of this number holds."""
+        """Return the content of message ``number``."""
         return self._side.payloads.of(number)
 
     def _sent(self, entry: Any) -> None:

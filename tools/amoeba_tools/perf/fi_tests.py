@@ -19,7 +19,7 @@ __all__ = ["FiBench"]
 
 
 class _Server(FiSide):
-    """The side that answers. ``role``: what it does, None of nothing but making progress."""
+    """A server. ``role``: its part in the test; None if the server only makes progress."""
 
     def __init__(self, fabric: Fabric, nic: int, plan: PerfPlan, index: int) -> None:
         super().__init__(fabric, nic, plan, index)

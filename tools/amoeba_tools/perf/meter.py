@@ -23,14 +23,14 @@ class Clock:
 
 @dataclass(frozen=True)
 class PerfResult:
-    """What a run has come to, so far or at its end. Times are the host's in microseconds; MB are 2**20 bytes."""
+    """Result of a run, so far or at its end. Times are the host's in microseconds; MB are 2**20 bytes."""
 
     test: str
     size: int
     iterations: int
     percentile_rank: float
     percentile: float
-    """Of an operation; a ping-pong has two."""
+    """Percentile of an operation's time; a ping-pong has two operations."""
     average: float
     """Since the last report."""
     overall: float
@@ -40,13 +40,13 @@ class PerfResult:
     """Messages per second."""
     rate_overall: float
     cycles: float | None = None
-    """Of an operation, as the clock of the client's NIC counts them."""
+    """Cycles of an operation, by the clock of the client's NIC."""
     modelled: float | None = None
     """Microseconds of an operation at the NIC's clock."""
     verified: bool = False
     """All data was checked, and was right."""
     errors: tuple[str, ...] = ()
-    """What was found wrong, the first few."""
+    """The first few errors."""
     interrupted: bool = False
     peers: int = 1
 
@@ -75,7 +75,7 @@ class Meter:
         self._iterations_since = 0
 
     def update(self) -> None:
-        """An iteration is over."""
+        """Record the end of an iteration."""
         now = time.perf_counter()
         self._times.append(now - self._now)
         self._now = now
@@ -87,13 +87,13 @@ class Meter:
             self._tell()
 
     def finish(self) -> None:
-        """The run is over: what was sent has arrived."""
+        """Record the end of the run, when all sent data has arrived."""
         self._now = time.perf_counter()
         self._take_cycles()
         self._tell()
 
     def stop(self) -> None:
-        """The run ends here, after the last iteration that is over."""
+        """End the run here, after the last complete iteration."""
         self._take_cycles()
         self._tell()
 
@@ -111,7 +111,7 @@ class Meter:
         return len(self._times)
 
     def result(self) -> PerfResult:
-        """What it comes to. Of no iterations all is 0."""
+        """Return the result, which is all 0 without iterations."""
         plan, factor, count = self._plan, self._plan.entry.factor, len(self._times)
         elapsed = max(self._now - self._start, 1e-9)
         recent = count - self._iterations_since
@@ -141,5 +141,5 @@ class Meter:
 
 
 def _percentile(times: "array[float]", rank: float) -> float:
-    """The time at this rank, which ``ucx_perftest`` has as the element at rank / 100 of the last index."""
+    """Return the time at this rank, as ``ucx_perftest`` does: the element at rank / 100 of the last index."""
     return sorted(times)[int((len(times) - 1) * rank / 100)] if times else 0.0

@@ -1,4 +1,4 @@
-"""What messages hold, so that it can be checked which one has come."""
+"""Contents of messages, by which a check can tell the messages apart."""
 
 import functools
 
@@ -12,10 +12,10 @@ _PERIODS = (7, 11, 13, 17, 19)
 
 
 class Payloads:
-    """The contents of messages by their number: random bytes that come again after a few messages.
+    """The contents of messages by number: random bytes that repeat after a few messages.
 
-    Those that lie in the same place one after the other, ``places`` messages apart, are different, and none begins
-    as memory does that nobody has written: their last byte is never 0.
+    Contents that follow one another in the same place, ``places`` messages apart, differ. Their last byte is never 0,
+    so that unwritten memory never looks like a message.
     """
 
     def __init__(self, size: int, places: int) -> None:
@@ -36,7 +36,7 @@ def _content(size: int, index: int) -> bytes:
 
 
 class Findings:
-    """What a check has found wrong: the first few of it, and how much there was."""
+    """Errors of a check: the first few, and their count."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,7 +48,7 @@ class Findings:
             self.first.append(what)
 
     def expect(self, found: object, expected: object, what: str) -> None:
-        """Note it if two things are not the same; long ones are not shown."""
+        """Record an error if two values differ; long ones are not shown."""
         if found != expected:
             self.add(f"{what}: expected {_shown(expected)}, got {_shown(found)}")
 

@@ -1,4 +1,4 @@
-"""What is to be measured: a test, and what it is told. A client sends its plan to the server as JSON."""
+"""Plans of measurements: a test and its settings. A client sends its plan to the server as JSON."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _MOST_HEADER = 1 << 12
 _MOST_ITERATIONS = 1 << 32
 _ATOMICS = ("add", "fadd", "swap", "cswap")
 DATATYPES = {datatype.name.removeprefix("FI_").lower(): datatype for datatype in Datatype}
-"""Of libfabric's atomics, by name."""
+"""Datatypes of libfabric's atomics, by name."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class PerfPlan:
     warmup: int = 100
     """Iterations before those that count."""
     outstanding: int | None = None
-    """Operations under way; None: as the test has it."""
+    """Outstanding operations; None: the test's default."""
     verify: bool = True
     percentile: float = 50.0
     layouts: tuple[str, str] = ("contig", "contig")
-    """Of the sender and of the receiver."""
+    """Memory layouts of the sender and of the receiver."""
     receive_mode: str = "recv"
-    """Of streams."""
+    """Receive mode of stream tests."""
     thread_mode: str = "single"
     wildcard: bool = False
     """Tagged receives take any tag."""
@@ -57,9 +57,9 @@ class PerfPlan:
     header: int = 0
     """Bytes of an active message's header."""
     op: str = ""
-    """Of the test's operations; empty: its first."""
+    """The test's operation; empty: its first."""
     datatype: str = "uint64"
-    """Of libfabric's atomics."""
+    """Datatype of libfabric's atomics."""
     peers: int = 1
     """NICs that the client works with, one operation with each in turn; more than one only in one process."""
 
@@ -87,13 +87,14 @@ class PerfPlan:
         _expect(self.receive_mode in RECEIVE_MODES, "receive mode", " or ".join(RECEIVE_MODES), self.receive_mode)
         _expect(self.thread_mode in THREAD_MODES, "thread mode", ", ".join(THREAD_MODES), self.thread_mode)
         operations = self.entry.operations
-        _expect(not self.op or self.op in operations, "op", ", ".join(operations) or f"none of {self.test}", self.op)
+        known = ", ".join(operations) or f"no op for {self.test}"
+        _expect(not self.op or self.op in operations, "op", known, self.op)
         if self.command == "atomic":
             self._check_atomic()
         _expect(0 <= self.header <= _MOST_HEADER, "header", f"0 to {_MOST_HEADER} bytes", self.header)
 
     def _check_atomic(self) -> None:
-        """Of libfabric's; which combinations there are is the NIC's to say."""
+        """Check operation and datatype of libfabric's atomics; the NIC decides which combinations exist."""
         _expect(self.datatype in DATATYPES, "datatype", f"one of {', '.join(DATATYPES)}", self.datatype)
         element = DATATYPES[self.datatype].size
         whole = len(self.sizes) == 1 and self.size % element == 0
@@ -109,7 +110,7 @@ class PerfPlan:
 
     @property
     def operation(self) -> str:
-        """What is done, of a test that can do several things."""
+        """Operation of a test that has several."""
         return self.op or next(iter(self.entry.operations), "")
 
     @property
@@ -131,12 +132,12 @@ class PerfPlan:
         return self.warmup + self.iterations
 
     def told(self) -> dict[str, Any]:
-        """For :meth:`from_told` of another process."""
+        """Return the plan in the form that :meth:`from_told` of another process takes."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_told(cls, told: Any) -> "PerfPlan":
-        """The plan that another process tells of. Raises FI_EINVAL if it is none."""
+        """Return the plan that another process has sent. Raises FI_EINVAL for an invalid plan."""
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(told, dict) or set(told) != names:
             raise fabric_error(Errno.FI_EINVAL, f"expected a plan of {', '.join(sorted(names))}, got {told!r}")

@@ -16,7 +16,7 @@ _API_NAMES = {"ucp": "protocol layer", "libfabric": "libfabric"}
 
 
 def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only: bool) -> str:
-    """What is printed above the rows of a plan."""
+    """Return the lines above the rows of a plan."""
     test = plan.entry
     sides = " | ".join(dict.fromkeys(plan.layouts)) if plan.layouts != ("contig", "contig") else "(automatic)"
     told = [
@@ -54,7 +54,7 @@ def _operation(plan: PerfPlan) -> str:
 
 
 def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     comma = "," if thousands else ""
     name = f"{result.test:>10}" if final and final_only else f"{'Final:' if final else '':10}"
     cells = (
@@ -68,9 +68,9 @@ def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -
 
 
 def csv_header(rank: float, *, cycles: bool, peers: bool = False) -> str:
-    """The line above comma-separated rows; ``ucx_perftest`` has test and size in front where it runs several.
+    """Return the header of comma-separated rows; ``ucx_perftest`` starts with test and size if it runs several.
 
-    ``peers``: there is a column of them.
+    ``peers``: whether the rows have a column of peers.
     """
     names = f"test,size,{'peers,' if peers else ''}iterations,"
     names += f"{rank:.1f}_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
@@ -78,7 +78,7 @@ def csv_header(rank: float, *, cycles: bool, peers: bool = False) -> str:
 
 
 def csv_row(result: PerfResult, *, peers: bool = False) -> str:
-    """A row of comma-separated values."""
+    """Return a row of comma-separated values."""
     cells = (
         f"{result.test},{result.size},{f'{result.peers},' if peers else ''}{result.iterations},"
         f"{result.percentile:.3f},{result.average:.3f},"
@@ -91,5 +91,5 @@ def csv_row(result: PerfResult, *, peers: bool = False) -> str:
 
 
 def facts(plan: PerfPlan, devices: tuple[str, ...], result: PerfResult) -> dict[str, Any]:
-    """All of it, as JSON can carry it. Times in microseconds, bandwidth in 2**20 bytes per second."""
+    """Return all results, as JSON can carry them. Times are microseconds, bandwidth is 2**20 bytes per second."""
     return {"plan": plan.told(), "devices": list(devices), **dataclasses.asdict(result), "window": plan.window}

@@ -22,11 +22,11 @@ from amoeba_tools.perf.ucp_tests import UcpBench
 __all__ = ["BENCHES", "PATIENCE", "answer_plans", "run_plans"]
 
 BENCHES: dict[str, type[Bench]] = {"ucp": UcpBench, "libfabric": FiBench}
-"""Of each API."""
+"""Implementation of the tests per API."""
 PATIENCE = 60.0
 """Seconds without any progress until a run is given up."""
 _OFTEN = 256
-"""Turns without progress between looks at the clock and at the other process."""
+"""Polls without progress between looks at the clock and at the other process."""
 
 Report = Callable[[PerfPlan, PerfResult], object]
 Progress = Callable[[PerfPlan, int], object]
@@ -43,29 +43,29 @@ def run_plans(
     options: Mapping[str, Any] | None = None,
     cycles_of_models: bool = False,
 ) -> Iterator[PerfResult]:
-    """Measure one plan after the other, all of one API, as their client; a generator of what each comes to.
+    """Measure one plan after the other, all of one API, as their client; yield the result of each.
 
     Parameters
     ----------
     kinds : sequence of str
-        What kinds of NIC: two, the client's first, the other of each of its peers; with a rendezvous this process'
-        own alone.
+        Kinds of NIC: two, the client's first, then that of each of its peers; with a rendezvous only this process'
+        own.
     rendezvous : Rendezvous, optional
-        The process that answers, in :func:`answer_plans`; without one this process has both sides.
+        The server process, in :func:`answer_plans`; without a rendezvous this process runs both sides.
     begin : callable, optional
-        Told each plan, and the names of the NICs, before it is run.
+        Called with each plan, and the names of the NICs, before the plan runs.
     report : callable, optional
-        Told the plan and its result so far each second.
+        Called each second with the plan and its result so far.
     progress : callable, optional
-        Told the plan and the number of iterations that are over since its last call.
+        Called with the plan and the number of iterations since the last call.
     options : mapping, optional
         Keyword arguments for :func:`amoeba.open_cluster`, such as ``parameters``; of no use with a rendezvous.
     cycles_of_models : bool
         Whether results have cycles on models, too, where they are an estimate.
 
-    KeyboardInterrupt ends the run that it comes into: its result is the last one, and says so. Raises the error of
-    any operation that fails, FI_EINVAL for a plan of several peers with a rendezvous, FI_ETIMEDOUT when nothing
-    happens for a minute, FI_ECONNABORTED when the other process is gone.
+    KeyboardInterrupt ends the current run, whose result is the last one, and is marked as interrupted. Raises the
+    error of a failed operation, FI_EINVAL for a plan of several peers with a rendezvous, FI_ETIMEDOUT after a minute
+    without progress, and FI_ECONNABORTED when the other process is gone.
     """
     for plan in plans:
         _check_peers(plan, rendezvous)
@@ -148,7 +148,7 @@ def _clock(nic: Nic) -> Clock:
 
 
 def _run_both(bench: Bench, plan: PerfPlan, meter: Meter) -> list[str]:
-    """All sides in turns; what was found wrong."""
+    """Run all sides in turn; return the errors."""
     with contextlib.ExitStack() as exits:
         client = exits.enter_context(contextlib.closing(bench.client(plan)))
         servers = [exits.enter_context(contextlib.closing(bench.server(plan, index))) for index in range(plan.peers)]
@@ -170,7 +170,7 @@ def _at(index: int, plan: PerfPlan) -> str:
 
 
 def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvous) -> list[str]:
-    """The client's side; what was found wrong by both."""
+    """Run the client's side; return the errors of both sides."""
     rendezvous.exchange(plan.told())
     with contextlib.closing(bench.client(plan)) as client:
         client.connect(rendezvous.exchange(client.greeting())[0])
@@ -183,7 +183,7 @@ def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvo
 
 
 def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
-    """The server's side."""
+    """Run the server's side."""
     with contextlib.closing(bench.server(plan, 0)) as server:
         server.connect(rendezvous.exchange(server.greeting())[1])
         role = server.role()

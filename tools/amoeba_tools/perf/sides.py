@@ -1,4 +1,4 @@
-"""What an API brings so that its tests can be run: NICs, and the two sides of a test on them."""
+"""Interface of an API to its tests: NICs, and the two sides of a test on them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, Self
@@ -12,26 +12,26 @@ from amoeba_tools.perf.plan import PerfPlan
 __all__ = ["Bench", "Client", "Server", "Side", "Steps"]
 
 Steps = Iterator[None]
-"""What a side does: it yields where somebody has to make progress before it can go on."""
+"""Steps of a side, which yields where others must make progress first."""
 
 
 class Side(Protocol):
     """One side of a test. Closing it closes everything that it has opened."""
 
     findings: Findings
-    """What was found wrong here."""
+    """Errors found on this side."""
 
     def greeting(self) -> dict[str, Any]:
-        """What the other side has to know; JSON can carry it."""
+        """Return the facts that the other side needs, in a form that JSON can carry."""
 
     def connect(self, told: dict[str, Any]) -> None:
-        """Get ready for a side that has told this: of a client's peers one after the other, in their order."""
+        """Connect to a side with this greeting: for a client to its peers one after the other, in their order."""
 
     def progress(self) -> int:
         """Make progress; more than 0 if there was any."""
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Release the side's resources."""
 
 
 class Client(Side, Protocol):
@@ -64,10 +64,10 @@ class Bench(Protocol):
         """
 
     def client(self, plan: PerfPlan) -> Client:
-        """The client's side, on the first NIC."""
+        """Open the client's side, on the first NIC."""
 
     def server(self, plan: PerfPlan, index: int) -> Server:
-        """The side of the server of this index, on one of the last NICs, which are the plan's peers."""
+        """Open the side of server ``index``, on one of the last NICs, which are the plan's peers."""
 
     def close(self) -> None:
-        """Nothing is measured any more."""
+        """Release the NICs after all measurements."""

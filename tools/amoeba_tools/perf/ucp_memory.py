@@ -32,7 +32,7 @@ class PutPingPong:
             self._under_way -= 1
 
     def receive(self, number: int, peer: int) -> Steps:
-        """The last byte is looked at, and with verification everything: what is not all there is waited for."""
+        """Wait for the last byte, and with verification for all bytes of the message."""
         memory, content, last = self._memory, self._side.payloads.of(number), self._side.plan.size - 1
         while memory[last] != content[last] or (self._side.plan.verify and bytes(memory) != content):
             yield
@@ -46,9 +46,9 @@ class PutPingPong:
 
 
 class Operations:
-    """Operations of the client, of which a window is under way; servers do nothing.
+    """Operations of the client, with a window outstanding; servers do nothing.
 
-    ``place``: one of the window's. A server has places of its own in its memory, which its operations use in turn.
+    ``place``: slot of the window. A server has its own slots in its memory, which its operations use in turn.
     """
 
     def __init__(self, side: UcpSide) -> None:
@@ -65,7 +65,7 @@ class Operations:
         """Fill a server's memory."""
 
     def peer(self, number: int) -> Peer:
-        """Whom the operation of this number is with."""
+        """Return the peer of operation ``number``."""
         return self.side.peers[number % len(self.side.peers)]
 
     def local(self, number: int) -> int:
@@ -83,7 +83,7 @@ class Operations:
         """Note what is wrong in a server's memory, at the end."""
 
     def run(self, meter: Meter) -> Steps:
-        """All operations of the client."""
+        """Run all operations of the client."""
         lanes, limit, plan = [peer.ep.memory for peer in self.side.peers], self.limit, self.plan
         for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
             if meant:
@@ -176,7 +176,7 @@ class _Atomics(Operations):
         self.datatype = ucp.ucp_dt_make_contig(self.plan.size)
 
     def final(self) -> int:
-        """What the word is at the end."""
+        """Return the word's final value."""
         return int.from_bytes(memoryview(self.side.memory)[: self.plan.size], "little")
 
     def operand(self, number: int) -> bytes:
@@ -200,7 +200,7 @@ class _Add(_Atomics):
 
 
 class _Fetching(_Atomics):
-    """Those that fetch: what they found is added up, which tells of each that was lost or happened twice."""
+    """Fetching operations: the sum of their results reveals each lost or repeated operation."""
 
     def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
@@ -217,7 +217,7 @@ class _Fetching(_Atomics):
         return self.operand(1), None
 
     def take(self, number: int, reply: int) -> None:
-        """An operation has found this."""
+        """Take the result of an operation."""
         self.found += reply
 
     def post(self, number: int) -> None:

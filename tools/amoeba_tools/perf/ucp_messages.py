@@ -17,7 +17,7 @@ _AM_ID = 1
 
 
 class Channel:
-    """Sends and receives by number; at most a window of each is under way."""
+    """Sends and receives by number; at most a window of each is outstanding."""
 
     def __init__(self, side: UcpSide, arriving: Iterator[int]) -> None:
         """``arriving``: numbers of the messages that come here, in their order."""
@@ -43,7 +43,7 @@ class Channel:
         raise NotImplementedError
 
     def receive_next(self, number: int, peer: int) -> Steps:
-        """Post the receive of the message of this number, when the window has room for it."""
+        """Post the receive of message ``number``, when the window has free space."""
         raise NotImplementedError
 
     def received(self) -> Steps:
@@ -75,7 +75,7 @@ class Channel:
         return buffer, count
 
     def expect(self, number: int, data: Any) -> None:
-        """The message of this number has come."""
+        """Check the received data of message ``number``."""
         if self.verify and data != (content := self.side.payloads.of(number)):
             self.side.findings.expect(data, content, f"message {number}")
 
@@ -195,7 +195,7 @@ class _Stream(Channel):
         if self.receive_datatype is not None:
             self._all.datatype = self.receive_datatype
         self._rest = [bytearray() for _ in side.peers]
-        """What has come of messages of each peer that nobody has asked for yet."""
+        """Received bytes per peer beyond the requested ones."""
 
     def post(self, number: int, ep: Any) -> Any:
         buffer, count = self.content(number)

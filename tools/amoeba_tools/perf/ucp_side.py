@@ -16,7 +16,7 @@ from amoeba_tools.perf.sides import Steps
 __all__ = ["RING", "Peer", "UcpSide"]
 
 RING = 512
-"""Memory operations under way of those that are over for their caller at once, whatever the window is."""
+"""Maximum outstanding memory operations that have completed for their caller at once, whatever the window."""
 _COPIED = 64
 """Bytes of the longest put that is over at once."""
 _FEATURES = {
@@ -41,9 +41,9 @@ class Peer:
 
     ep: Any
     rkey: Any
-    """Of the memory that may be used; None in tests that are not about memory."""
+    """Key of the exposed memory; None in tests without memory."""
     address: int
-    """Of that memory."""
+    """Address of the exposed memory."""
 
 
 class UcpSide:
@@ -72,7 +72,7 @@ class UcpSide:
         return self.plan.command not in ("tag", "tag_sync", "stream", "am")
 
     def greeting(self) -> dict[str, Any]:
-        """What the other side has to know; JSON can carry it."""
+        """Return the facts that the other side needs, in a form that JSON can carry."""
         told: dict[str, Any] = {"worker": ucp.ucp_worker_get_address(self.worker)[0].hex()}
         if self.one_sided:
             flags = ucp.UCP_MEM_MAP_NONBLOCK if self.plan.nonblocking else None
@@ -82,7 +82,7 @@ class UcpSide:
         return told
 
     def connect(self, told: dict[str, Any]) -> None:
-        """Make the endpoint to the side that has told this."""
+        """Open the endpoint to the side with this greeting."""
         mode = ucp.UCP_ERR_HANDLING_MODE_PEER if self.plan.error_handling else ucp.UCP_ERR_HANDLING_MODE_NONE
         params = ucp.ucp_ep_params_t(address=bytes.fromhex(told["worker"]), err_mode=mode)
         ep = ucp.ucp_ep_create(self.worker, params)
@@ -111,7 +111,7 @@ class UcpSide:
         return pieces, len(pieces), ucp.ucp_dt_make_iov()
 
     def check(self, status: Any, what: str) -> None:
-        """Raise the error that something has ended with, if it has. What closing cancels is none."""
+        """Raise the error of a failed status. Cancellation by a close is no error."""
         if status != ucp.UCS_OK and not self._closing:
             raise ucs_error(status, f"{what} has failed")
 

@@ -18,7 +18,7 @@ __all__ = ["UcpBench"]
 
 
 class _Server(UcpSide):
-    """The side that answers. ``role``: what it does, None of nothing but making progress."""
+    """A server. ``role``: its part in the test; None if the server only makes progress."""
 
     def __init__(self, adapter: Adapter, plan: PerfPlan, index: int) -> None:
         super().__init__(adapter, plan, index)

@@ -1,9 +1,9 @@
-"""Pure jobs, spread over this machine's processors or over a cluster's.
+"""Pure jobs, spread over the processors of this machine or of a cluster.
 
-``jobs`` says what a job, its ending and an engine are; engines are ``here`` (this process), ``processes`` (those of
-this machine) and ``cluster`` (dask.distributed, the extra ``amoeba-nic[cluster]``). A job is a call of a module's
-function with one argument, both of which can be pickled; it depends on nothing else, so that it may run anywhere, and
-again.
+``jobs`` defines jobs, endings and engines. The engines are ``here`` (this process), ``processes`` (of this machine)
+and ``cluster`` (dask.distributed, the extra ``amoeba-nic[cluster]``). A job is a call of a module's function with one
+argument, both of which can be pickled. A job depends on nothing else, so that it may run on any machine, and
+repeatedly.
 """
 
 import contextlib
@@ -26,18 +26,18 @@ _PORTIONS_EACH = 4
 
 @contextlib.contextmanager
 def open_engine(jobs: int | None = None, scheduler: str | None = None) -> Iterator[Engine]:
-    """What jobs run on: this process, ``jobs`` processes of this machine, or the workers of a dask cluster.
+    """Open an engine: this process, ``jobs`` processes of this machine, or the workers of a dask cluster.
 
     Parameters
     ----------
     jobs : int, optional
-        How many processes; 1, as without it: none but this one.
+        Number of processes; 1 by default: this process alone.
     scheduler : str, optional
-        Where the cluster's scheduler is, such as ``tcp://192.0.2.1:8786``. Whoever reaches a scheduler can run any
-        code on its workers: it belongs into a network that one trusts, or behind dask's TLS (``tls://...``).
+        Address of the cluster's scheduler, such as ``tcp://192.0.2.1:8786``. Any client of a scheduler can run any
+        code on its workers: keep the scheduler in a trusted network, or behind dask's TLS (``tls://...``).
 
     Raises FI_EINVAL for both at once and for less than one process, FI_ENOSYS if dask.distributed is not installed,
-    and FI_ECONNREFUSED if there is no scheduler, no worker, or one with another release of Amoeba.
+    and FI_ECONNREFUSED without scheduler, without workers, or for a worker with another release of Amoeba.
     """
     if scheduler is not None:
         if jobs is not None:
@@ -58,11 +58,11 @@ def spread(
     engine: Engine,
     progress: Callable[[Ending], object] | None = None,
 ) -> list[Ending]:
-    """Call ``function(job.argument)`` for every job; their endings, in the order of the jobs.
+    """Call ``function(job.argument)`` for every job, and return the endings in the order of the jobs.
 
-    ``progress`` is told every ending as it comes. A job that raises, or whose worker dies, has an ending that says
-    so, and the others go on. KeyboardInterrupt, and what ``progress`` raises, end the workers: ``progress`` knows
-    what had ended by then.
+    ``progress`` is called with every ending as it comes. A job that raises, or whose worker dies, has an ending that
+    reports the failure, and the other jobs continue. KeyboardInterrupt, and errors of ``progress``, end the workers:
+    ``progress`` then knows all endings so far.
     """
     endings: list[Ending | None] = [None] * len(jobs)
     with contextlib.closing(engine.run(function, jobs)) as running:

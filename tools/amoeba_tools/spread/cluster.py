@@ -1,9 +1,9 @@
-"""Jobs on the workers of a dask.distributed cluster: as many hosts as somebody has started workers on.
+"""Jobs on the workers of a dask.distributed cluster, on any number of hosts.
 
-dask does what a cluster takes: workers that come and go, jobs that move to another worker when theirs is gone, data
-between them, TLS. What is ours: jobs are handed over a few at a time, so that there may be millions of them; a job
-has one ending whatever happens; and each thread of a worker has a process of its own for its jobs, which share no
-state and cannot bring a worker down.
+dask provides the cluster: workers that come and go, jobs that move from dead workers to others, data between them,
+TLS. This module adds three properties. Jobs are submitted a few at a time, so that millions of jobs are possible. A
+job has exactly one ending. Each thread of a worker runs its jobs in a separate process: jobs share no state and
+cannot crash a worker.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ _PATIENCE = 60.0
 """Seconds without any worker after which jobs are given up."""
 _LOOK = 1.0
 _AHEAD = 3
-"""Jobs under way for each worker: so that it has the next one when it has done one."""
+"""Jobs in flight per worker, so that a worker never waits for its next job."""
 _own = threading.local()
-"""Of each thread of a worker."""
+"""State of each thread of a worker."""
 
 
 def _do(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str]:
-    """On a worker: a job's result, or why there is none."""
+    """Run a job on a worker; return its result, or the reason of its failure."""
     while True:
         worker: Worker | None = getattr(_own, "worker", None)
         if worker is None:
@@ -53,12 +53,12 @@ def _do(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str]:
 
 
 def _release() -> str:
-    """On a worker: which Amoeba it has."""
+    """Return the Amoeba release of the worker that calls the function."""
     return RELEASE
 
 
 class Cluster:
-    """The workers of the scheduler at an address. Raises as :func:`amoeba_tools.spread.open_engine` says."""
+    """The workers of the scheduler at an address. Raises the errors of :func:`amoeba_tools.spread.open_engine`."""
 
     def __init__(self, address: str, *, patience: float = _PATIENCE) -> None:
         try:
@@ -112,7 +112,7 @@ class Cluster:
         return max(self._present(), 1)
 
     def run(self, function: Callable[[Any], Any], jobs: Sequence[Job]) -> Generator[Ending]:
-        """Endings as they come."""
+        """Yield the endings as they come."""
         under_way: dict[Any, int] = {}
         over: queue.SimpleQueue[Any] = queue.SimpleQueue()
         left = deque(range(len(jobs)))
@@ -155,7 +155,7 @@ class Cluster:
 
 
 def _ended(over: "queue.SimpleQueue[Any]", under_way: dict[Any, int]) -> list[Any]:
-    """What has ended, after waiting for it for a moment."""
+    """Wait a moment, and return the jobs that have ended."""
     try:
         future = over.get(timeout=_LOOK)
     except queue.Empty:  # a scheduler that is gone tells of nothing
@@ -164,7 +164,7 @@ def _ended(over: "queue.SimpleQueue[Any]", under_way: dict[Any, int]) -> list[An
 
 
 def _outcome(future: Any) -> tuple[Any, str]:
-    """A job's result, or why there is none: its worker died, as did those that dask gave it to after it, or ..."""
+    """Return a job's result, or the reason of its failure, such as the death of all workers that tried it."""
     try:
         result, failure = future.result()
     except Exception as error:  # whatever dask has to say

@@ -9,12 +9,12 @@ __all__ = ["Here"]
 
 
 class Here:
-    """This process. A job that ends it ends everything."""
+    """Engine in this process. A job that ends the process ends all jobs."""
 
     name = "this process"
     workers = 1
 
     def run(self, function: Callable[[Any], Any], jobs: Sequence[Job]) -> Generator[Ending]:
-        """Endings in the order of the jobs."""
+        """Yield the endings in the order of the jobs."""
         for index, job in enumerate(jobs):
             yield Ending(index, job.name, *attempt(function, job.argument))

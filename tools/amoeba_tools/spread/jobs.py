@@ -1,4 +1,4 @@
-"""What a job is, how it ends, and what runs it."""
+"""Jobs, their endings, and the interface of engines."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Ending:
     """How a job has ended."""
 
     index: int
-    """Of the job."""
+    """Index of the job."""
     name: str
     result: Any = None
     failure: str = ""
@@ -41,11 +41,11 @@ class Engine(Protocol):
         """How many run at the same time."""
 
     def run(self, function: Callable[[Any], Any], jobs: Sequence[Job]) -> Generator[Ending]:
-        """Endings as they come, one of each job. Closing it before its end gives up the others."""
+        """Yield the endings as they come, one per job. Closing the generator early cancels the other jobs."""
 
 
 def attempt(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str]:
-    """What a call returns, or why it does not."""
+    """Return the result of a call, or the reason of its failure."""
     try:
         return function(argument), ""
     except KeyboardInterrupt:

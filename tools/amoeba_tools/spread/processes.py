@@ -1,7 +1,7 @@
 """Jobs in processes of this machine.
 
-The standard library's pools lose all jobs when a worker dies, and do not say which job it had. They also import the
-program's main module again, so that a program without ``if __name__ == "__main__"`` starts itself over and over.
+The standard library's pools lose all jobs when a worker dies, and do not report which job the worker had. They also
+import the program's main module again: a program without ``if __name__ == "__main__"`` starts itself over and over.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Processes:
         return f"{self.workers} processes"
 
     def run(self, function: Callable[[Any], Any], jobs: Sequence[Job]) -> Generator[Ending]:
-        """Endings as they come. Workers live until the last one."""
+        """Yield the endings as they come. Workers live until the last ending."""
         waiting = deque(enumerate(jobs))
         idle: list[Worker] = []
         busy: dict[Worker, tuple[int, Job]] = {}

@@ -1,7 +1,8 @@
-"""A process that does jobs: ``python -m amoeba_tools.spread.worker DESCRIPTOR`` of a socket to who has started it.
+"""A process that runs jobs: ``python -m amoeba_tools.spread.worker DESCRIPTOR`` of a socket to its parent.
 
-It is told (function, argument) and answers (result, failure), until the other end is closed. Its process group is its
-own: whatever a job has started, as a compiler, ends with it, also when who started it is killed.
+The worker receives (function, argument) and answers (result, failure), until the parent closes the socket. The worker
+has its own process group: programs that a job has started, such as a compiler, end with the worker, even if the
+parent is killed.
 """
 
 import faulthandler

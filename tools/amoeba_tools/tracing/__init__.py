@@ -1,4 +1,4 @@
-"""What happens in simulated NICs, put together: the life of one atomic, or a whole program's operations."""
+"""Events of simulated NICs, assembled into the life of one atomic or the operations of a whole program."""
 
 from amoeba_tools.tracing.atomic import COMPONENTS, Step, Traced, trace_fetch_atomic
 from amoeba_tools.tracing.operations import Operation, Packet, operations_of

@@ -35,7 +35,7 @@ COMPONENTS = {
     Stage.INTERRUPT: "CompletionWriter",
     Stage.EVENT_WRITTEN: "EventWriter",
 }
-"""Which component of ``amoeba_hw`` reports a stage."""
+"""Component of ``amoeba_hw`` that reports a stage."""
 
 _TIMEOUT = 60.0
 
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def detail(self) -> str:
-        """What the event's numbers mean at its stage."""
+        """Describe the event's numbers at its stage."""
         event = self.event
         match event.stage:
             case Stage.DOORBELL:
@@ -86,7 +86,7 @@ class Traced:
     """One fetch-and-add, observed."""
 
     fetched: int
-    """What it found in memory, ..."""
+    """Old value of the target word, ..."""
     stored: int
     """... and what it left there."""
     steps: tuple[Step, ...]

@@ -1,4 +1,4 @@
-"""How long operations took from each stage to the next: where the time goes, and where things wait."""
+"""Durations of operations from each stage to the next: where time goes, and where operations wait."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ Duration = tuple[int, int, int, int, int, int]
 
 
 def spans(operation: Operation) -> Iterator[tuple[At, At]]:
-    """What followed what: of the descriptor, of each packet, and of the completion."""
+    """Yield the pairs of consecutive stages: of the descriptor, of each packet, and of the completion."""
     own = sorted(operation.events, key=_cycle)
     if not operation.packets:
         yield from pairwise(own)
@@ -35,7 +35,7 @@ def spans(operation: Operation) -> Iterator[tuple[At, At]]:
 
 
 def durations(operations: Iterable[Operation]) -> list[Duration]:
-    """A row for each stage that was reached from another one, in the order of the stages."""
+    """Return a row for each stage that has a predecessor, in the order of the stages."""
     taken: dict[Stage, list[int]] = defaultdict(list)
     for operation in operations:
         for (_, before), (_, event) in spans(operation):

@@ -67,9 +67,9 @@ _KEPT_PAYLOAD = 32
 
 
 def write_page(path: Path, recordings: Iterable[Recording], title: str) -> int:
-    """Write the page of these recordings; returns how many operations it shows.
+    """Write the page of these recordings; return the number of operations on the page.
 
-    It is self-contained and loads nothing. Raises OSError when the file cannot be written.
+    The page is self-contained and loads no other files. Raises OSError if the file cannot be written.
     """
     runs, blob, shown = [], bytearray(), 0
     for recording in recordings:
@@ -118,7 +118,7 @@ _TARGET_STAGES = frozenset(
 
 
 def _layouts() -> dict[str, Any]:
-    """The headers' fields, and the names of their values: what the page decodes frames with."""
+    """Return the headers' fields and the names of their values, by which the page decodes frames."""
     numbers: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {}
 
     def described(field: Field) -> list[str | int]:
@@ -206,7 +206,7 @@ def _run(recording: Recording, operations: list[Operation], blob: bytearray) -> 
 
 
 def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) -> dict[str, Any]:
-    """The frames, with what their bytes are; the bytes themselves, without most of each payload, go to the blob."""
+    """Return the decoded frames; the blob gets their bytes, without most of each payload."""
     columns: dict[str, list[int]] = {
         name: [] for name in ("cycle", "sender", "kind", "size", "at", "payload", "remark", "summary")
     }
@@ -233,7 +233,7 @@ def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) ->
 
 
 def _buses(recording: Recording, begin: int) -> list[list[dict[str, list[int]]]]:
-    """Changes of state by NIC and channel; nothing of NICs without buses."""
+    """Return the changes of state by NIC and channel, of NICs with buses."""
     found: list[list[dict[str, list[int]]]] = [[{"cycle": [], "state": []} for _ in Channel] for _ in recording.names]
     for nic, event in recording.buses:
         found[nic][event.channel]["cycle"].append(event.cycle - begin)

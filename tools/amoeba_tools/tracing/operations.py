@@ -46,7 +46,7 @@ class Packet:
     nic: int
     """The initiator."""
     pdc: int
-    """Its PDC: the index in its peer table."""
+    """The packet's PDC: the index in the initiator's peer table."""
     psn: int
     target: int
     """The NIC that it was sent to; -1: one of another process."""
@@ -65,24 +65,24 @@ class Packet:
 
 @dataclass
 class Operation:
-    """What one descriptor, or a chain of them, asked for."""
+    """Operation of one descriptor, or of a chain of descriptors."""
 
     nic: int
     context: int
     pdc: int
     text: str
-    """What it does, for people."""
+    """Description for readers."""
     index: int | None = None
     """Producer index of its first descriptor; None: posted before the recording began."""
     status: int | None = None
-    """Of its completion; None: it has none, or none yet."""
+    """Status of the completion; None without a completion so far."""
     events: list[At] = field(default_factory=list)
-    """Those that are about no packet: doorbell, descriptors, completion, interrupt."""
+    """Events of no packet: doorbell, descriptors, completion, interrupt."""
     packets: list[Packet] = field(default_factory=list)
 
     @property
     def begin(self) -> int:
-        """The cycle of the first thing that was seen of it."""
+        """Cycle of the operation's first event."""
         return min(event.cycle for _, event in self._all())
 
     @property
@@ -96,7 +96,7 @@ class Operation:
 
 
 def operations_of(recording: Recording) -> list[Operation]:
-    """Every operation that the recording has anything of, by the cycle in which it begins."""
+    """Return every operation with a recorded event, by the cycle of its begin."""
     found = _Operations(recording)
     found.read_frames()
     found.place_events()
@@ -125,11 +125,11 @@ class _Operations:
         self._doorbells: dict[tuple[int, int], deque[TraceEvent]] = defaultdict(deque)
         """By (NIC, context), as the next is: those that may still announce something."""
         self._last: dict[tuple[int, int], Operation | None] = {}
-        """Whose completion was written last."""
+        """Operation whose completion was written last."""
         self._post(_reports(recording))
 
     def _post(self, reports: dict[int, TraceEvent]) -> None:
-        """An operation for each chain of descriptors."""
+        """Add an operation for each chain of descriptors."""
         open_chains: dict[tuple[int, int], Operation] = {}
         for number, posted in enumerate(self._recording.posted):
             ring = posted.nic, posted.context
@@ -177,7 +177,7 @@ class _Operations:
         packet.frames.append(number)
 
     def _owner(self, packet: Packet) -> Operation:
-        """The operation that a new packet belongs to."""
+        """Return the operation that a new packet belongs to."""
         header = packet.header
         waiting = self._sending[packet.nic, packet.pdc]
         if not waiting:  # its descriptor was fetched before the recording began, or in another process
@@ -223,7 +223,7 @@ class _Operations:
                 self._place_of_context(nic, event)
 
     def _place_of_context(self, nic: int, event: TraceEvent) -> None:
-        """What is about no packet: doorbell, descriptor, completion, interrupt."""
+        """Place an event of no packet: doorbell, descriptor, completion, interrupt."""
         context = nic, event.context
         operation: Operation | None = None
         if event.stage is Stage.DOORBELL:
@@ -243,7 +243,7 @@ class _Operations:
             operation.events.append((nic, event))
 
     def _arrived(self, nic: int, event: TraceEvent) -> Packet | None:
-        """The packet that a target reports of. Two peers may use the same PSN: then its PDC tells, or its turn."""
+        """Return the packet that a target reports. Two peers may use the same PSN: the PDC, or the order, decides."""
         candidates = self._arriving.get((nic, event.psn), [])
         if len(candidates) > 1 and event.pdc != UNKNOWN_PDC:
             peers = self._peers.get((nic, event.pdc), set())
@@ -274,7 +274,7 @@ class _Held:
 
 
 class _AtTarget:
-    """What a target has in its hands, for what it reports of lines and events."""
+    """Packets in a target's hands, to which its reports of lines and events refer."""
 
     def __init__(self) -> None:
         self._held: dict[int, _Held] = {}
@@ -289,7 +289,7 @@ class _AtTarget:
             self._held.pop(id(packet), None)
 
     def concerned(self, event: TraceEvent, line: int) -> list[Packet]:
-        """The packets that a line was fetched for, whose changes were written with it, or that an event tells of."""
+        """Return the packets that an event is about: those that use a line, or the packet that it reports."""
         if event.stage is Stage.LINE_WRITTEN:
             return [held.packet for held in self._held.values() if _is_written(held, event.psn, line)]
         if event.stage is Stage.EVENT_WRITTEN:
@@ -302,7 +302,7 @@ class _AtTarget:
 
 
 def _is_written(held: _Held, address: int, line: int) -> bool:
-    """Whether a line that is written is the first one at its address to have this packet's changes."""
+    """Return whether a written line is the first at its address with this packet's changes."""
     header = held.packet.header
     # of several lines, the first may be written before the last has been reached
     done = held.executed or header.request_length > line
@@ -313,27 +313,27 @@ def _is_written(held: _Held, address: int, line: int) -> bool:
 
 
 def _touches(header: FrameHeader, address: int, line: int) -> bool:
-    """Whether a request concerns the line at an address, of which the low 32 bits are known."""
+    """Return whether a request touches the line at an address, of which the low 32 bits are known."""
     first = header.buffer_offset // line
     last = (header.buffer_offset + max(header.request_length, 1) - 1) // line
     return (address // line - first) % ((1 << 32) // line) <= last - first
 
 
 def _doorbell(rung: deque[TraceEvent], nic: int, operation: Operation) -> list[At]:
-    """The doorbell that announced an operation, unless it has it already."""
+    """Return the doorbell that announced an operation, unless the operation has its doorbell already."""
     if operation.events or operation.index is None:
         return []
     for event in rung:
         # Tails count modulo 2**16; the one that announced it is the first that lies behind it.
         if 0 < (event.psn - operation.index) % _INDICES <= _INDICES // 2:
-            while rung[0] is not event:  # nobody needs the earlier ones any more
+            while rung[0] is not event:  # the earlier ones are not needed any more
                 rung.popleft()
             return [(nic, event)]
     return []
 
 
 def _reports(recording: Recording) -> dict[int, TraceEvent]:
-    """The completion of each descriptor that has one, by the descriptor's place in :attr:`Recording.posted`."""
+    """Return the completion of each reported descriptor, by the descriptor's place in :attr:`Recording.posted`."""
     places: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number, posted in enumerate(recording.posted):
         places[posted.nic, posted.context, posted.producer].append(number)
@@ -360,7 +360,7 @@ def _text(posted: Posted) -> str:
 
 
 def _name(numbers: type[enum.IntEnum], value: int) -> str:
-    """The name of a number, or itself."""
+    """Return the name of a number, or the number itself."""
     try:
         return numbers(value).name
     except ValueError:

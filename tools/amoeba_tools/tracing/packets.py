@@ -1,4 +1,4 @@
-"""What the packets on a NIC's PCI Express link say, for people."""
+"""Packets on a NIC's PCI Express link, described for readers."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ PURPOSES = {
     Requester.RECEIVE_FETCH: "receive descriptor",
     Requester.COUNTER_WRITER: "event counter",
 }
-"""What a component of the NIC reads or writes in host memory."""
+"""Purpose of a component's reads and writes in host memory."""
 _NAMES = {
     PacketKind.READ: "memory read",
     PacketKind.WRITE: "memory write",
@@ -35,7 +35,7 @@ _NAMES = {
     PacketKind.REGISTER_WRITE: "memory write",
     PacketKind.REGISTER_COMPLETION: "completion",
 }
-"""What the Base Specification calls them."""
+"""Names in the Base Specification."""
 
 
 class ShownPacket(NamedTuple):
@@ -56,7 +56,7 @@ class ShownPacket(NamedTuple):
 
 
 def packets_of(traced: Traced) -> list[ShownPacket]:
-    """The packets of a traced atomic, by cycle; none where no NIC is on PCI Express."""
+    """Return the PCI Express packets of a traced atomic, by cycle."""
     recording = traced.recording
     return [
         ShownPacket(
@@ -68,7 +68,7 @@ def packets_of(traced: Traced) -> list[ShownPacket]:
 
 
 def purpose(packet: LinkPacket, parameters: NicParameters) -> str:
-    """What a packet is for, in a few words; ``parameters`` are those of its NIC."""
+    """Describe a packet's purpose in a few words; ``parameters`` are those of its NIC."""
     if packet.kind == PacketKind.INTERRUPT:
         return f"MSI-X message, vector {packet.data}"
     if packet.requester is not None:
@@ -85,7 +85,7 @@ def _place(packet: LinkPacket) -> str:
 
 
 def _register(packet: LinkPacket, parameters: NicParameters) -> str:
-    """The register of BAR 0 that is accessed."""
+    """Return the name of the accessed register of BAR 0."""
     name, context = register_at(packet.address, parameters)
     told = f" = {packet.data:#x}" if packet.data else ""
     if context is None:

@@ -20,7 +20,7 @@ from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 __all__ = ["MOST_EVENTS", "Posted", "Recorder", "Recording", "Reported"]
 
 MOST_EVENTS = 1_000_000
-"""Events after which a recording ends, unless it is told otherwise: a page of so many is still read."""
+"""Default number of events after which a recording ends: a page of so many is still readable."""
 _WRITTEN = 200
 """Cycles from a completion's event to its being read from the ring: it is on its way there for some of them."""
 
@@ -32,9 +32,9 @@ class Posted(NamedTuple):
     nic: int
     context: int
     producer: int
-    """Its producer index in the ring, modulo 2**16."""
+    """The descriptor's producer index in the ring, modulo 2**16."""
     fields: dict[str, int]
-    """Those of TX_DESCRIPTOR."""
+    """Fields of TX_DESCRIPTOR."""
 
     @property
     def chained(self) -> bool:
@@ -53,14 +53,14 @@ class Reported(NamedTuple):
 
 @dataclass
 class Recording:
-    """What the NICs of one network did."""
+    """Events of the NICs of one network."""
 
     names: list[str] = field(default_factory=list)
-    """Of the NICs, in the order in which they were attached."""
+    """Names of the NICs, in the order of their attachment."""
     parameters: list[NicParameters] = field(default_factory=list)
-    """Of the NICs; the default ones until a context of theirs has been enabled."""
+    """Parameters of the NICs; the default ones until a context of a NIC has been enabled."""
     latency: int = 0
-    """Of the network's links, in cycles."""
+    """Latency of the network's links, in cycles."""
     events: list[tuple[int, TraceEvent]] = field(default_factory=list)
     """(NIC, event); those of one NIC are in order."""
     buses: list[tuple[int, BusEvent]] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Recording:
 
     @functools.cached_property
     def decoded(self) -> list[DecodedFrame | Drop]:
-        """What the frames say, in the same order: of a recording that has ended."""
+        """Decoded frames in the same order, of a recording that has ended."""
         return [decode(frame.data) for _, frame in self.frames]
 
     @property
@@ -90,11 +90,11 @@ class Recorder:
     Parameters
     ----------
     limit : int
-        Events of a network, those of its buses and packets of its links included, after which its recording ends.
+        Maximum number of events of a network, including events of its buses and packets of its links.
     paused : bool
         Record nothing until :meth:`start`.
 
-    A program's cycles are the same with and without it. Raises FI_EBUSY if another one records already.
+    A program's cycles are the same with and without a recorder. Raises FI_EBUSY if another recorder is active.
     """
 
     def __init__(self, *, limit: int = MOST_EVENTS, paused: bool = False) -> None:

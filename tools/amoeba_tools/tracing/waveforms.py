@@ -107,7 +107,7 @@ _GTKWAVE_TITLE, _GTKWAVE_HEX, _GTKWAVE_BIT = "@200", "@22", "@28"
 
 
 def _axi_groups(parameters: NicParameters) -> dict[str, list[tuple[str, int]]]:
-    """The NIC's ports by bus, each with its bits: what is worth seeing first."""
+    """Return the NIC's ports by bus, each with its bits: the signals to see first."""
     data, strobes, bar = parameters.data_width, parameters.data_width // 8, BAR_SIZE.bit_length() - 1
     address = [*_HANDSHAKE, ("addr", 64), ("len", 8), ("user", 8 * AXI_USER.size)]
     return {
@@ -128,11 +128,11 @@ def _axi_groups(parameters: NicParameters) -> dict[str, list[tuple[str, int]]]:
 
 
 def _pcie_groups(parameters: NicParameters) -> dict[str, list[tuple[str, int]]]:
-    """The same of the NIC on PCI Express; and what reads, writes, accesses and interrupts do in its blocks."""
+    """Return the ports of the NIC on PCI Express, and the blocks' reads, writes, accesses and interrupts."""
     data = parameters.data_width
 
     def stream(header: Record, beat: int = 0) -> list[tuple[str, int]]:
-        """A stream of packets: header, data, first and last; or a header that is all of it."""
+        """Return the signals of a packet stream: header, data, first and last; or only a header."""
         return [("__valid", 1), ("__ready", 1), ("__payload", 8 * header.size + (beat and beat + 2))]
 
     return {

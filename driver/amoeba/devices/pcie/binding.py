@@ -1,4 +1,4 @@
-"""Which PCI devices there are, who drives them, and handing them to vfio-pci: what sysfs knows."""
+"""PCI devices, their drivers, and handing them to vfio-pci, by sysfs."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ class PciDevice:
 
 
 def full_address(text: str) -> str:
-    """``0000:01:00.0`` for itself or for ``01:00.0``. Raises FI_EINVAL for what is no address."""
+    """Return ``0000:01:00.0`` for itself or for ``01:00.0``. Raises FI_EINVAL for other text."""
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise fabric_error(Errno.FI_EINVAL, f"expected a PCI address such as 0000:01:00.0, got {text!r}")
@@ -55,7 +55,7 @@ def _folder(kernel: Kernel, address: str) -> Path:
 
 
 def ids_of(kernel: Kernel, address: str) -> tuple[int, int] | None:
-    """(vendor, device) of a PCI device; None if there is none."""
+    """Return (vendor, device) of a PCI device; None if the device does not exist."""
     folder = _folder(kernel, address)
     try:
         vendor, device = (int((folder / name).read_text(), 16) for name in ("vendor", "device"))
@@ -69,7 +69,7 @@ def driver_of(kernel: Kernel, address: str) -> str | None:
 
 
 def group_of(kernel: Kernel, address: str) -> str | None:
-    """The number of its IOMMU group."""
+    """Return the number of a device's IOMMU group."""
     return _linked(_folder(kernel, address) / "iommu_group")
 
 
@@ -81,7 +81,7 @@ def _linked(link: Path) -> str | None:
 
 
 def neighbours_of(kernel: Kernel, address: str) -> Iterator[tuple[str, str | None]]:
-    """The other devices of its IOMMU group, and their drivers."""
+    """Yield the other devices of a device's IOMMU group, and their drivers."""
     with contextlib.suppress(OSError):
         for other in sorted(os.listdir(_folder(kernel, address) / "iommu_group" / "devices")):
             if other != address:
@@ -89,7 +89,7 @@ def neighbours_of(kernel: Kernel, address: str) -> Iterator[tuple[str, str | Non
 
 
 def list_devices(kernel: Kernel | None = None) -> list[PciDevice]:
-    """All PCI devices, Amoebas first."""
+    """List all PCI devices, Amoebas first."""
     kernel = kernel or LinuxKernel()
     try:
         addresses = sorted(os.listdir(kernel.sysfs / "bus" / "pci" / "devices"))
@@ -158,7 +158,7 @@ def _check(kernel: Kernel, address: str) -> None:
 
 
 def _hand_over(kernel: Kernel, address: str, driver: str) -> None:
-    """Let ``driver`` have a device, or whoever the kernel chooses if that is empty."""
+    """Let ``driver`` have a device, or the kernel's choice if that is empty."""
     folder = _folder(kernel, address)
     try:
         (folder / "driver_override").write_text(f"{driver}\n")

@@ -11,6 +11,7 @@ from amoeba_model.pci import Command
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.waiting import LONGEST_POLL
 from amoeba.devices.pcie.binding import full_address
 from amoeba.devices.pcie.kernel import Kernel, LinuxKernel, Words
 from amoeba.devices.pcie.maps import PageMaps
@@ -21,23 +22,23 @@ __all__ = ["PcieDevice"]
 
 _ONES = 0xFFFF_FFFF
 _left_alone: list[object] = []
-"""What a child that was forked has of its parent's devices: to let go of it would unmap what is not there."""
+"""A forked child's copies of its parent's devices: releasing one would unmap memory that the child lacks."""
 
 
 class PcieDevice(Device):
     """A NIC that vfio-pci hands to this process, for it alone.
 
-    Its I/O virtual addresses are those of the process, unless a grant says otherwise. It runs by itself; DMA that the
-    IOMMU refuses is the kernel's to tell (``dmesg``), so :meth:`faults` lists none.
+    I/O virtual addresses are those of the process, unless a grant says otherwise. The NIC runs by itself. The kernel
+    reports DMA that the IOMMU refuses (``dmesg``), so :meth:`faults` lists none.
 
     Parameters
     ----------
     address : str
         ``0000:01:00.0``, or ``01:00.0``.
     kernel : Kernel, optional
-        Linux otherwise.
+        Default: Linux.
 
-    Raises FabricError as :class:`VfioFunction`, and FI_EINVAL for what is no address.
+    Raises FabricError as :class:`VfioFunction`, and FI_EINVAL for an invalid address.
     """
 
     def __init__(self, address: str, kernel: Kernel | None = None) -> None:
@@ -60,7 +61,7 @@ class PcieDevice(Device):
         own(self)
 
     def _connect(self, opened: contextlib.ExitStack) -> None:
-        """An eventfd for each vector, and one descriptor for all."""
+        """Make an eventfd for each vector, and one descriptor for all."""
         self._interrupts = select.epoll()
         opened.callback(self._interrupts.close)
         self._events = [
@@ -74,7 +75,7 @@ class PcieDevice(Device):
             self._function.connect_interrupts(self._events)
 
     def _silence(self) -> None:
-        """No DMA and no interrupts from now on, whatever the NIC still has under way."""
+        """Stop DMA and interrupts, whatever the NIC still has outstanding."""
         with contextlib.suppress(OSError):  # one that is gone makes none
             self._function.command &= ~Command.MASTER
             self._maps.clear()
@@ -125,10 +126,10 @@ class PcieDevice(Device):
         host_address: int | None = None,
         context: int | None = None,
     ) -> None:
-        """Map the pages of a range that are not mapped yet, for all contexts: VFIO's type 1 container knows no PASID.
+        """Map the pages of a range that are not mapped yet, for all contexts: VFIO's type 1 container has no PASID.
 
-        Raises DeviceError as :class:`PageMaps`; FI_ENOMEM if so much memory may not be pinned, FI_ENOSPC if there are
-        too many maps, FI_EFAULT for what is not memory of the process.
+        Raises DeviceError as :class:`PageMaps`. Raises FI_ENOMEM if this much memory may not be pinned, FI_ENOSPC if
+        there are too many maps, and FI_EFAULT for addresses outside the memory of the process.
         """
         self._check_open()
         address = iova if host_address is None else host_address
@@ -154,14 +155,14 @@ class PcieDevice(Device):
     # Time
 
     def advance(self) -> None:
-        """Let others run: the NIC does by itself."""
+        """Let others run: the NIC runs by itself."""
         self._check_open()
         os.sched_yield()
 
     def wait(self, timeout: float) -> int:
         self._check_open()
         vectors = 0
-        for event, _ in self._interrupts.poll(max(timeout, 0)):
+        for event, _ in self._interrupts.poll(min(max(timeout, 0), LONGEST_POLL)):
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(event)
                 vectors |= 1 << self._vectors[event]
@@ -174,9 +175,9 @@ class PcieDevice(Device):
     # Life
 
     def reset(self) -> None:
-        """Function level reset: the NIC forgets everything at once; what it may access stays granted.
+        """Perform a function level reset: the NIC forgets everything at once; grants of memory stay.
 
-        Raises FI_EOPNOTSUPP if the function has none.
+        Raises FI_EOPNOTSUPP if the function has no reset.
         """
         self._check_open()
         if not self._function.can_reset:
@@ -191,7 +192,7 @@ class PcieDevice(Device):
             self._opened.close()
 
     def forked(self) -> None:
-        """A child lets go of the descriptors, which would keep the NIC from others; all else is its parent's."""
+        """Close the descriptors in a child, which would keep the NIC from others; the parent owns all else."""
         if not self._closed:
             self._closed = True
             _left_alone.append((self._words, self._opened.pop_all()))

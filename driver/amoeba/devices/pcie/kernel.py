@@ -1,4 +1,4 @@
-"""What the driver asks of Linux: calls on files, and words of a BAR. A test answers it by another object."""
+"""The driver's interface to Linux: calls on files, and words of a BAR. Tests replace it by another object."""
 
 import fcntl
 import mmap
@@ -24,21 +24,21 @@ class Kernel(Protocol):
 
     @property
     def sysfs(self) -> Path:
-        """Where ``/sys`` is."""
+        """The folder ``/sys``."""
 
     def open(self, path: str) -> int: ...
 
     def close(self, descriptor: int) -> None: ...
 
     def ioctl(self, descriptor: int, request: int, argument: int | bytearray) -> int:
-        """``argument`` is changed as the call changes it."""
+        """Call ``ioctl``; the call may change ``argument``."""
 
     def pread(self, descriptor: int, size: int, offset: int) -> bytes: ...
 
     def pwrite(self, descriptor: int, data: bytes, offset: int) -> None: ...
 
     def map_words(self, descriptor: int, size: int, offset: int) -> Words:
-        """Map a region of a device; a child that is forked does not have it."""
+        """Map a region of a device; a forked child does not inherit it."""
 
     def unmap_words(self, words: Words) -> None: ...
 

@@ -1,7 +1,8 @@
 """Byte ranges that a NIC may use, as maps of the IOMMU: whole pages, counted, and none left behind.
 
-VFIO's type 1 refuses maps that overlap, and takes a map back only as a whole. A map that is left behind is dangerous:
-it goes on naming the old memory when its address gets other memory, and the NIC reads and writes what nobody sees.
+VFIO's type 1 refuses maps that overlap, and removes a map only as a whole. A map that is left behind is dangerous:
+when its address gets other memory, the map still names the old one. The NIC would then read and write memory that the
+process no longer uses.
 """
 
 import bisect
@@ -17,7 +18,7 @@ __all__ = ["PAGE", "PageMaps"]
 
 PAGE = 4096
 _REGION = 16 * PAGE
-"""Bytes from which whole pages of one grant are mapped as one."""
+"""Size in bytes from which whole pages of one grant are mapped as one."""
 
 MapCall = Callable[[int, int, int, bool], None]
 """(iova, address in the process, bytes, writable)."""
@@ -30,20 +31,19 @@ class _Map:
     start: int
     end: int
     shift: int
-    """From I/O virtual address to address in the process."""
+    """Offset from I/O virtual address to address in the process."""
     writable: bool
 
 
 class PageMaps:
     """The maps of one IOMMU domain.
 
-    A map is a page, or those pages of a large grant that are wholly its own, as one: its first and last page it may
-    share with others. It is taken back when nobody uses any of its pages; should new memory come to lie in it before
-    that, it is made anew, of the pages that are in use.
+    A map is one page, or as one map those pages of a large grant that are wholly its own. A grant may share its first
+    and last page with others. A map is removed when no grant uses any of its pages. If new memory comes to lie in the
+    map before that, the map is made again from the pages in use.
 
-    Memory is mapped for writing wherever the process itself may write: to make a map writable later would be to take
-    it away for a moment, and operations under way on the same page would fail. The NIC checks what peers may do.
-
+    Memory is mapped for writing wherever the process itself may write. To make a map writable later would remove the
+    map for a moment, and outstanding operations on the same page would fail. The NIC checks the rights of peers.
     Parameters
     ----------
     map, unmap
@@ -58,10 +58,10 @@ class PageMaps:
         self._ranges = tuple(ranges)
         self._users = CountedRanges()
         self._grants: dict[tuple[int, int], int] = {}
-        """How many there are of each, by (iova, length)."""
+        """Number of grants by (iova, length)."""
         self._starts: list[int] = []
         self._maps: list[_Map] = []
-        """In the order of addresses, beside :attr:`_starts`."""
+        """Maps in the order of addresses, beside :attr:`_starts`."""
 
     @property
     def pinned(self) -> int:
@@ -74,8 +74,8 @@ class PageMaps:
     def grant(self, iova: int, length: int, *, writable: bool, address: int) -> None:
         """Let the NIC use ``length`` bytes at ``iova``, which lie at ``address`` in the process.
 
-        Raises DeviceError for no bytes, for addresses that the IOMMU does not have, or that lie elsewhere already,
-        and OSError if the kernel refuses; then nothing has changed.
+        Raises DeviceError for no bytes, for addresses outside the IOMMU's ranges, and for addresses that are mapped
+        elsewhere. Raises OSError if the kernel refuses; then nothing has changed.
         """
         if length <= 0:
             raise DeviceError(f"a grant needs a positive length, got {length}")
@@ -112,7 +112,7 @@ class PageMaps:
         self._grants[iova, length] = self._grants.get((iova, length), 0) + 1
 
     def revoke(self, iova: int, length: int) -> None:
-        """End one grant. Raises DeviceError if there is none."""
+        """End one grant. Raises DeviceError for a range that is not granted."""
         count = self._grants.get((iova, length), 0)
         if not count:
             raise DeviceError(f"expected a granted range, got {length} bytes at {iova:#x}, which was never granted")
@@ -127,7 +127,7 @@ class PageMaps:
                 self._remove(one)
 
     def clear(self) -> None:
-        """Take all maps back, whoever uses them."""
+        """Remove all maps, used or not."""
         for one in list(self._maps):
             self._remove(one)
         self._users = CountedRanges()
@@ -150,14 +150,14 @@ class PageMaps:
             yield start, end
 
     def _stale(self, start: int, end: int, writable: bool) -> Iterator[_Map]:
-        """Maps that do not name what lies in [start, end) now, or that may not be written as is wanted."""
+        """Yield maps that do not name the memory now in [start, end), or are read-only against ``writable``."""
         for one in self._overlapping(start, end):
             unused = any(self._users.gaps(max(start, one.start), min(end, one.end)))
             if unused or (writable and not one.writable):
                 yield one
 
     def _renew(self, stale: _Map) -> None:
-        """Map of a map only the pages that are in use; writable are those that the process may write."""
+        """Map only the pages of a map that are in use; writable if the process may write them."""
         self._remove(stale)
         for start, end, shift in list(self._users.held(stale.start, stale.end)):
             try:
@@ -173,7 +173,7 @@ class PageMaps:
         try:
             self._map(start, start + shift, end - start, True)
         except OSError as error:
-            # The process may not write there.
+            # The process may not write these pages.
             if writable or error.errno != errno.EFAULT:
                 raise
             may_write = False
@@ -191,7 +191,7 @@ class PageMaps:
 
 
 def _pieces(start: int, end: int, own_start: int, own_end: int) -> Iterator[tuple[int, int]]:
-    """The maps of [start, end), of which [own_start, own_end) are pages that no other buffer can share."""
+    """Yield the maps of [start, end), of which [own_start, own_end) are pages that no other buffer can share."""
     first, last = max(start, own_start), min(end, own_end)
     if last - first < _REGION:
         first = last = end

@@ -71,8 +71,8 @@ _ALL_ADDRESSES = ((0, (1 << 64) - 1),)
 class VfioFunction:
     """A PCI function that this process has for itself.
 
-    Raises FabricError: FI_ENODEV if there is none that VFIO can hand out, FI_EBUSY if another process has it,
-    FI_EACCES if this user may not, FI_ENOSYS for a kernel without VFIO or an IOMMU.
+    Raises FI_ENODEV if VFIO has no such function to hand out, FI_EBUSY if another process has the function,
+    FI_EACCES if this user may not use it, and FI_ENOSYS for a kernel without VFIO or an IOMMU.
     """
 
     def __init__(self, address: str, kernel: Kernel) -> None:
@@ -155,7 +155,7 @@ class VfioFunction:
 
     @contextlib.contextmanager
     def _explained(self, what: str, otherwise: Errno = Errno.FI_EIO, path: str = "") -> Iterator[None]:
-        """Turn errors of the kernel into such as say what to do."""
+        """Convert errors of the kernel to errors that say what to do."""
         try:
             yield
         except FabricError:
@@ -173,20 +173,20 @@ class VfioFunction:
             raise fabric_error(found, f"{name}: {advice}") from error
 
     def _ask(self, descriptor: int, request: int, layout: struct.Struct, *fields: int) -> tuple[int, ...]:
-        """A structure that the kernel fills in."""
+        """Return a structure that the kernel fills in."""
         asked = bytearray(layout.pack(*fields))
         self._kernel.ioctl(descriptor, request, asked)
         return layout.unpack(asked)
 
     def _region(self, index: int) -> tuple[int, int]:
-        """(offset in the device's file, bytes)."""
+        """Return (offset in the device's file, bytes)."""
         info = self._ask(
             self._device, Request.DEVICE_GET_REGION_INFO, REGION_INFO, REGION_INFO.size, 0, index, 0, 0, 0
         )
         return info[5], info[4]
 
     def _iommu_info(self) -> tuple[Sequence[tuple[int, int]], int | None]:
-        """(ranges of addresses, how many maps there may be), as far as the kernel says."""
+        """Return (ranges of addresses, maximum number of maps), as far as the kernel reports them."""
         info = bytearray(4096)
         _IOMMU_INFO.pack_into(info, 0, len(info), 0, 0, 0, 0)
         with self._explained("its IOMMU does not say what it can"):
@@ -208,13 +208,13 @@ class VfioFunction:
     # Memory
 
     def map(self, iova: int, address: int, size: int, writable: bool) -> None:
-        """Raises OSError as the kernel does."""
+        """Map memory. Raises OSError as the kernel does."""
         flags = MapFlags.READ | (MapFlags.WRITE if writable else 0)
         request = bytearray(DMA_MAP.pack(DMA_MAP.size, flags, address, iova, size))
         self._kernel.ioctl(self._container, Request.IOMMU_MAP_DMA, request)
 
     def unmap(self, iova: int, size: int) -> None:
-        """Raises FI_EIO if the kernel does not unmap just that: the NIC would reach memory that it must not."""
+        """Unmap memory. Raises FI_EIO if the kernel unmaps another length: the NIC could reach other memory."""
         request = bytearray(DMA_UNMAP.pack(DMA_UNMAP.size, 0, iova, size))
         try:
             self._kernel.ioctl(self._container, Request.IOMMU_UNMAP_DMA, request)
@@ -228,7 +228,7 @@ class VfioFunction:
             )
 
     def explain_map(self, error: OSError, length: int, pinned: int) -> FabricError:
-        """What is to be raised when the kernel would not map ``length`` bytes more than are ``pinned``."""
+        """Make the error for a refused map of ``length`` bytes beyond the ``pinned`` ones."""
         if error.errno == errno.ENOMEM:
             limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
             shown = "no limit" if limit == resource.RLIM_INFINITY else f"a limit of {limit} bytes"
@@ -252,7 +252,7 @@ class VfioFunction:
     # The function
 
     def map_registers(self) -> Words:
-        """BAR 0. Raises FI_ENODEV if there is none."""
+        """Map BAR 0. Raises FI_ENODEV for a function without BAR 0."""
         offset, size = self._regions[Region.BAR0]
         if not size:
             raise fabric_error(Errno.FI_ENODEV, f"{self.address} has no BAR 0")
@@ -274,7 +274,7 @@ class VfioFunction:
         self._kernel.pwrite(self._device, int(value).to_bytes(2, "little"), offset + Config.COMMAND)
 
     def connect_interrupts(self, eventfds: Sequence[int]) -> None:
-        """Tell eventfd n of vector n; none: tell nobody."""
+        """Connect vector n to eventfd n; an empty sequence disconnects all."""
         kind = IrqSetFlags.DATA_EVENTFD if eventfds else IrqSetFlags.DATA_NONE
         size = IRQ_SET.size + 4 * len(eventfds)
         request = IRQ_SET.pack(size, kind | IrqSetFlags.ACTION_TRIGGER, Irq.MSIX, 0, len(eventfds))
@@ -283,14 +283,14 @@ class VfioFunction:
             self._kernel.ioctl(self._device, Request.DEVICE_SET_IRQS, bytearray(request + descriptors))
 
     def reset(self) -> None:
-        """Function level reset. The kernel restores the configuration space."""
+        """Perform a function level reset. The kernel restores the configuration space."""
         with self._explained("cannot be reset"):
             self._kernel.ioctl(self._device, Request.DEVICE_RESET, 0)
 
     def forked(self) -> None:
-        """This is a copy, in a child: let go of the descriptors, which the parent does not notice."""
+        """Close a child's copies of the descriptors; the parent keeps its own."""
         self.close()
 
     def close(self) -> None:
-        """Let go of device, group and container, in this order. The kernel takes back all maps."""
+        """Close device, group and container, in this order. The kernel removes all maps."""
         self._opened.close()

@@ -1,4 +1,4 @@
-"""The operations of endpoints, to be awaited."""
+"""The operations of endpoints, for ``await``."""
 
 import asyncio
 import dataclasses
@@ -33,34 +33,35 @@ _MANY = OpFlags.FI_MULTI_RECV | OpFlags.FI_COMPLETION
 
 
 class Completions(Home, Protocol):
-    """What tells of the end of operations: an :class:`amoeba.aio.AsyncCompletionQueue`."""
+    """The source of completions: an :class:`amoeba.aio.AsyncCompletionQueue`."""
 
     @property
     def queue(self) -> CompletionQueue[Any]:
-        """Where they report."""
+        """The queue in which the operations report."""
 
     def _expect(self, token: Any, context: Any, others: Sequence[Home]) -> "asyncio.Future[tuple[Entry, int]]":
-        """What is awaited of the operation that is about to be posted with ``token`` as its context.
+        """Return the future of the operation that is about to be posted with ``token`` as its context.
 
-        Its entry comes here or to one of ``others``. Raises FI_EINVAL if one with this token is awaited already.
+        The operation's entry comes here or to one of ``others``. Raises FI_EINVAL if an operation with this token is
+        awaited already.
         """
 
     def _expect_many(self, token: Any, context: Any, others: Sequence[Home]) -> Stream:
-        """The same for a receive with FI_MULTI_RECV."""
+        """Return the stream of a receive with FI_MULTI_RECV. Raises as :meth:`_expect`."""
 
     def _forget(self, token: Any) -> None:
-        """It was not posted, or nothing will be heard of it."""
+        """Forget an operation that was not posted, or will not complete."""
 
     async def _retry(self, post: Callable[[], None]) -> None:
-        """Post as soon as there is room."""
+        """Post as soon as the ring has free space."""
 
 
 def _performing(
     call: Callable[Concatenate[Any, P], None], result: "Callable[[tuple[Entry, int]], R]", *, receives: bool
 ) -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]":
-    """An operation, to be awaited; ``result`` makes what is returned of its entry and the peer's number.
+    """Make a coroutine method of an operation; ``result`` computes its value from the entry and the peer's number.
 
-    ``receives``: it is taken back when nobody awaits it any more.
+    ``receives``: cancel the operation when its task no longer waits for it.
     """
     parameters = list(inspect.signature(call).parameters.values())[1:]
     signature = inspect.Signature(parameters)
@@ -101,14 +102,14 @@ def _entry(told: tuple[Entry, int]) -> Entry:
 def _transmission(
     call: Callable[Concatenate[Any, P], None],
 ) -> "Callable[Concatenate[AsyncEndpoint, P], Coroutine[Any, Any, Entry]]":
-    """An operation that transmits."""
+    """Make the coroutine method of an operation that transmits."""
     return _performing(call, _entry, receives=False)
 
 
 def _injection(
     call: Callable[Concatenate[Any, P], None],
 ) -> "Callable[Concatenate[AsyncEndpoint, P], Coroutine[Any, Any, None]]":
-    """An operation without completion, for which only room in the ring is awaited."""
+    """Make the coroutine method of an operation without completion, which waits only for space in the ring."""
 
     @functools.wraps(call)
     async def perform(self: "AsyncEndpoint", /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -120,31 +121,31 @@ def _injection(
 def _receive(
     call: Callable[Concatenate[Any, P], None],
 ) -> "Callable[Concatenate[AsyncReceiver, P], Coroutine[Any, Any, Entry]]":
-    """A receive."""
+    """Make the coroutine method of a receive."""
     return _performing(call, _entry, receives=True)
 
 
 def _receive_from(
     call: Callable[Concatenate[Any, P], None],
 ) -> "Callable[Concatenate[AsyncReceiver, P], Coroutine[Any, Any, tuple[Entry, int]]]":
-    """A receive that says from whom."""
+    """Make the coroutine method of a receive that returns the sender, too."""
     return _performing(call, lambda told: told, receives=True)
 
 
 class AsyncReceiver:
-    """The receives of an endpoint, of a receive context or of a shared one, with the same arguments, to be awaited.
+    """The receives of an endpoint, of a receive context or of a shared one, with the same arguments, for ``await``.
 
-    Each returns the entry in the completion queue, or raises what it has failed with; ``recvfrom`` and ``trecvfrom``
-    return (entry, number of the sender). If as many are posted as the NIC keeps, it waits for its turn. A receive
-    that nobody awaits any more, because its task was cancelled or the timeout has passed, is taken back.
+    Each returns the entry in the completion queue, or raises the operation's error; ``recvfrom`` and ``trecvfrom``
+    return (entry, number of the sender). While the NIC holds as many receives as it can, a new one waits. When a task
+    is cancelled or its timeout has passed, its receive is cancelled, too.
 
     A shared receive context has its entries come to the queue of the endpoint that the message was for: ``others``
     are those of all its endpoints, also of later ones, beside ``completions``. The same event loop reads them all.
-    Closing one of them ends what is awaited with FI_EBADF.
+    Closing one of them ends the waiting receives with FI_EBADF.
 
     ``timeout``: seconds after which waiting ends with FI_ETIMEDOUT; None: without limit.
-    Raises FI_EINVAL for an endpoint whose receives report to another queue; each receive does, if by then an endpoint
-    of the shared context does.
+    Raises FI_EINVAL for an endpoint whose receives report to another queue; each receive does, if by then an
+    endpoint of the shared context does.
     """
 
     def __init__(
@@ -183,9 +184,9 @@ class AsyncReceiver:
     ) -> AsyncIterator[tuple[Entry, int]]:
         """Receive message after message into ``buf`` (FI_MULTI_RECV): (entry, number of the sender) of each.
 
-        The entry's ``buf`` says where the message begins. Ends when the buffer has been given back. Ended before, by
-        ``aclose()``, a failure or a timeout between two messages, it takes the buffer back, which is in use until
-        that has been done (:meth:`AsyncCompletionQueue.drain`).
+        The entry's ``buf`` is where the message begins. The iteration ends when the NIC has released the buffer. If
+        ``aclose()``, a failure or a timeout between two messages ends it before, the receive is cancelled. The buffer
+        is in use until the cancellation is done (:meth:`AsyncCompletionQueue.drain`).
         Raises FI_EINVAL if entries of the queue have no ``buf``.
         """
 
@@ -204,7 +205,7 @@ class AsyncReceiver:
         desc: "MemoryRegion | None" = None,
         context: Any = None,
     ) -> AsyncIterator[tuple[Entry, int]]:
-        """:meth:`recv_each` of messages with this tag, but for the bits in ``ignore``."""
+        """Call :meth:`recv_each` for messages with this tag, but for the bits in ``ignore``."""
 
         def post(token: Any) -> None:
             self.endpoint.trecv(buf, tag, ignore, src_addr=src_addr, desc=desc, context=token, flags=_MANY)
@@ -212,7 +213,7 @@ class AsyncReceiver:
         return self._each(post, context)
 
     def _check_receive(self, flags: OpFlags) -> None:
-        """Raise FI_EINVAL if receives report to another queue, FI_EBADFLAGS for what has several entries."""
+        """Raise FI_EINVAL if receives report to another queue, FI_EBADFLAGS for a receive with several entries."""
         read = [each.queue for each in (self.completions, *self.others)]
         for queue in receive_queues(self.endpoint):
             if queue not in read:
@@ -226,7 +227,7 @@ class AsyncReceiver:
     async def _perform(
         self, post: Callable[[Any], None], token: Any, context: Any, *, take_back: bool = False
     ) -> tuple[Entry, int]:
-        """Post an operation and wait for its end; ``take_back`` it when this is cancelled, if it can be."""
+        """Post an operation and wait for its end; if the wait is cancelled, call ``take_back``."""
 
         async def performed() -> tuple[Entry, int]:
             async with self._turn:
@@ -260,7 +261,7 @@ class AsyncReceiver:
                 self._take_back(token)
 
     async def _try(self, post: Callable[[Any], None], token: Any) -> None:
-        """Post an operation that is expected, as soon as there is room."""
+        """Post an expected operation as soon as the ring has free space."""
         try:
             await self.completions._retry(lambda: post(token))
         except BaseException:
@@ -285,12 +286,12 @@ class AsyncReceiver:
 
 
 class AsyncEndpoint(AsyncReceiver):
-    """The operations of :class:`amoeba.Endpoint`, with the same arguments, to be awaited.
+    """The operations of :class:`amoeba.Endpoint`, with the same arguments, for ``await``.
 
-    Each returns the operation's entry in the completion queue, or raises what it has failed with. If the ring is full
-    it waits for room, in turn with others. ``inject...`` only do that, as they have no completion. What still waits
-    for its counter (FI_TRIGGER) is taken back if nobody awaits it any more. Receives are those of
-    :class:`AsyncReceiver`, if they report to the same queue.
+    Each returns the operation's entry in the completion queue, or raises the operation's error. If the ring is full,
+    operations wait for space in fair order. ``inject...`` have no completion, and wait for nothing else. An operation
+    that waits for its counter (FI_TRIGGER) is cancelled with its task. Receives are those of :class:`AsyncReceiver`,
+    if they report to the same queue.
 
     ``timeout``: seconds after which waiting ends with FI_ETIMEDOUT; None: without limit.
     Raises FI_EINVAL for an endpoint that reports to another queue.

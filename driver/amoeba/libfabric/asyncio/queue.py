@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["AsyncCompletionQueue"]
 
 _BATCH = 64
-"""Entries that are read before other tasks get their turn."""
+"""Maximum number of entries read before other tasks run."""
 _RECEIVES = (TriggerOp.FI_OP_RECV, TriggerOp.FI_OP_TRECV)
 
 
 class AsyncCompletionQueue(FabricObject):
-    """Reads a completion queue for the tasks of an event loop; nobody else may read it meanwhile.
+    """Reads a completion queue for the tasks of an event loop, as its only reader.
 
-    What belongs to no awaited operation, such as peers' immediate data, waits for :meth:`read`, without limit; so
-    bind FI_RECV to a queue of its own if peers are to be held back.
+    Entries of operations that no task awaits, such as peers' immediate data, wait for :meth:`read`, without limit. To
+    hold peers back instead, bind FI_RECV to a separate queue.
 
-    Leaving its ``async with`` block waits for the operations under way. Closed before, it raises FI_EBADF in all who
-    wait. Raises FI_ENOSYS for a queue that was opened without FI_WAIT_FD, FI_EBUSY for one that has a reader already.
+    Leaving its ``async with`` block waits for the outstanding operations. Closing it before raises FI_EBADF in all
+    waiting tasks. Raises FI_ENOSYS for a queue without FI_WAIT_FD, FI_EBUSY for a queue that has a reader already.
     """
 
     def __init__(self, queue: CompletionQueue[Any]) -> None:
@@ -46,31 +46,33 @@ class AsyncCompletionQueue(FabricObject):
         self.queue = queue
         self._watch = Watch(queue)
         self._waiters: dict[int, Waiter] = {}
-        """By the identity of their tokens."""
+        """Waiters by the identity of their tokens."""
         self._sleepers: list[asyncio.Future[None]] = []
-        """Wait for the queue to be read once more."""
+        """Futures of tasks that wait for the next read of the queue."""
         self._entries: deque[tuple[Entry, int] | FabricError] = deque()
-        """For nobody in particular."""
+        """Entries that no task awaits."""
         self._task: asyncio.Task[None] | None = None
         super().__init__(queue)
 
     def endpoint(self, endpoint: "Posting", timeout: float | None = None) -> AsyncEndpoint:
-        """The operations of an endpoint that reports to this queue, to be awaited: see :class:`AsyncEndpoint`."""
+        """Return the operations of an endpoint that reports to this queue: see :class:`AsyncEndpoint`."""
         return AsyncEndpoint(self, endpoint, timeout)
 
     def receiver(
         self, endpoint: ReceiveOperations, timeout: float | None = None, others: "Sequence[AsyncCompletionQueue]" = ()
     ) -> AsyncReceiver:
-        """The receives of an endpoint, of a receive context, or of a shared one, that report to this queue, and to
-        ``others``: see :class:`AsyncReceiver`."""
+        """Return the receives of an endpoint or a receive context, also a shared one: see :class:`AsyncReceiver`.
+
+        The receives report to this queue, and to ``others``.
+        """
         return AsyncReceiver(self, endpoint, timeout, others)
 
     async def work(self, work: DeferredWork) -> Entry:
         """Submit deferred work (FI_QUEUE_WORK) of an endpoint that reports to this queue, and wait for its end.
 
-        Returns the operation's entry, as with FI_COMPLETION, or raises what it has failed with. Cancelling the task
-        takes back work that still waits for its counter. Raises what :meth:`amoeba.Domain.queue_work` raises,
-        FI_EINVAL for counter operations, which nothing is heard of, and for what reports to another queue.
+        Returns the operation's entry, as with FI_COMPLETION, or raises the operation's error. Cancelling the task
+        cancels work that still waits for its counter. Raises what :meth:`amoeba.Domain.queue_work` raises, and
+        FI_EINVAL for counter operations, which have no completion, and for endpoints that report to another queue.
         """
         self._check_open()
         if isinstance(work.op, OpCntr):
@@ -99,11 +101,11 @@ class AsyncCompletionQueue(FabricObject):
             raise
 
     async def read(self, count: int = 1) -> list[Entry]:
-        """One to ``count`` entries that nobody awaits; waits for the first. Raises a failure when its turn comes."""
+        """Return one to ``count`` entries that no task awaits; wait for the first. Raises failures in order."""
         return [entry for entry, _ in await self.readfrom(count)]
 
     async def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
-        """Like :meth:`read`, each entry with the number of the peer that caused it."""
+        """Read as :meth:`read`, each entry with the number of the peer that caused it."""
         while not self._entries:
             await self._next_read()
         taken: list[tuple[Entry, int]] = []
@@ -120,11 +122,11 @@ class AsyncCompletionQueue(FabricObject):
 
     @property
     def under_way(self) -> int:
-        """Operations posted to be awaited that have not completed, also those that nobody awaits any more."""
+        """The number of awaited operations that have not completed, also those whose task was cancelled."""
         return len(self._waiters)
 
     async def drain(self) -> None:
-        """Wait until no awaited operation is under way."""
+        """Wait until no awaited operation is outstanding."""
         while self._waiters:
             await self._next_read()
 
@@ -142,29 +144,30 @@ class AsyncCompletionQueue(FabricObject):
     def _expect(
         self, token: Any, context: Any, others: Sequence[Home] = ()
     ) -> "asyncio.Future[tuple[Entry, int]]":
-        """What is awaited of the operation that is about to be posted with ``token`` as its context.
+        """Return the future of the operation that is about to be posted with ``token`` as its context.
 
-        Its entry comes here or to one of ``others``. Raises FI_EINVAL if one with this token is awaited already.
+        The operation's entry comes here or to one of ``others``. Raises FI_EINVAL if an operation with this token is
+        awaited already.
         """
         waiter = Single(token, context, (self, *others))
         waiter.register()
         return waiter.future
 
     def _expect_many(self, token: Any, context: Any, others: Sequence[Home] = ()) -> Stream:
-        """The same for a receive with FI_MULTI_RECV."""
+        """Return the stream of a receive with FI_MULTI_RECV. Raises as :meth:`_expect`."""
         waiter = Stream(token, context, (self, *others))
         waiter.register()
         return waiter
 
     def _forget(self, token: Any) -> None:
-        """It was not posted, or nothing will be heard of it."""
+        """Forget an operation that was not posted, or will not complete."""
         if (waiter := self._waiters.get(id(token))) is not None:
             waiter.leave()
 
     async def _retry(self, post: Callable[[], None]) -> None:
-        """Post as soon as there is room.
+        """Post as soon as the ring has free space.
 
-        With manual progress the queue does not hear of a ring that others share: look now and then.
+        With manual progress the queue gets no event from a ring that others share: try again now and then.
         """
         self._check_open()
         auto = self._auto
@@ -195,7 +198,7 @@ class AsyncCompletionQueue(FabricObject):
                 self._sleepers.remove(future)
 
     def _serve(self) -> None:
-        """Have the queue read as long as somebody waits."""
+        """Have the queue read as long as a task waits."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._read_on())
 
@@ -204,16 +207,16 @@ class AsyncCompletionQueue(FabricObject):
             while self._waiters or self._sleepers:
                 await self._watch.readable()
                 self._take()
-        except Exception as error:  # whatever reading raises, a closed device's errors too, those who wait must hear
+        except Exception as error:  # waiting tasks must get any error of reading, also of a closed device
             self._fail(error)
 
     def _take(self) -> None:
-        """Read the queue once, and wake those concerned."""
+        """Read the queue once, and wake the tasks of its entries."""
         ended: list[Waiter] = []
         self._tell(ended)
         for waiter in ended:  # more of them may come meanwhile
             if isinstance(waiter, Stream) and len(waiter.homes) > 1:
-                # what came before its last entry is in the other queues by now
+                # entries before its last one are in the other queues by now
                 for home in waiter.homes:
                     while home._tell(ended):
                         pass
@@ -221,7 +224,7 @@ class AsyncCompletionQueue(FabricObject):
         self._wake()
 
     def _tell(self, ended: list[Waiter]) -> bool:
-        """Tell those concerned of a few entries; whether there were any. Whose last it was comes to ``ended``."""
+        """Notify the waiters of a few entries; return whether there were any. Adds finished waiters to ``ended``."""
         try:
             entries = self.queue.readfrom(_BATCH)
         except ErrorAvailableError:
@@ -242,14 +245,14 @@ class AsyncCompletionQueue(FabricObject):
         return bool(entries)
 
     def _wake(self) -> None:
-        """Let those go on who wait for the queue to be read."""
+        """Wake the tasks that wait for a read of the queue."""
         sleepers, self._sleepers = self._sleepers, []
         for sleeper in sleepers:
             if not sleeper.get_loop().is_closed():
                 resolve(sleeper)
 
     def _fail(self, error: Exception) -> None:
-        """Raise this in all who wait."""
+        """Raise an error in all waiting tasks."""
         sleepers, self._sleepers = self._sleepers, []
         for sleeper in sleepers:
             if not sleeper.done() and not sleeper.get_loop().is_closed():

@@ -1,4 +1,4 @@
-"""Who waits for what operations report, in the queues of an event loop."""
+"""Waiters for the entries of operations, in the queues of an event loop."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,29 +17,29 @@ _MULTI_RECV = int(Caps.FI_MULTI_RECV)
 
 
 class Home(Protocol):
-    """Where entries come: an :class:`amoeba.aio.AsyncCompletionQueue`."""
+    """A queue of entries: an :class:`amoeba.aio.AsyncCompletionQueue`."""
 
     @property
     def _waiters(self) -> "dict[int, Waiter]":
-        """By the identity of their tokens."""
+        """Waiters by the identity of their tokens."""
 
     def _check_open(self) -> None: ...
 
     def _serve(self) -> None:
-        """Have the queue read as long as somebody waits."""
+        """Have the queue read as long as a task waits."""
 
     def _tell(self, ended: "list[Waiter]") -> bool:
-        """Tell those concerned of a few entries; whether there were any. Whose last it was comes to ``ended``."""
+        """Notify the waiters of a few entries; return whether there were any. Adds finished waiters to ``ended``."""
 
     def _wake(self) -> None:
-        """Let those go on who wait for the queue to be read."""
+        """Wake the tasks that wait for a read of the queue."""
 
 
 class Waiter(ABC):
-    """Who hears of an operation that somebody awaits, or awaited before being cancelled.
+    """The waiter for an operation whose result a task awaits, or awaited before its cancellation.
 
-    ``token``: context of the operation; it is found again by its identity, so it must live. ``context``: what the
-    application has given instead. ``homes``: where its entries may come.
+    ``token``: context of the operation; its identity finds the waiter, so the token must live. ``context``: the
+    application's own context. ``homes``: queues in which the entries may come.
     """
 
     def __init__(self, token: Any, context: Any, homes: Sequence[Home]) -> None:
@@ -48,7 +48,7 @@ class Waiter(ABC):
         self.homes = homes
 
     def register(self) -> None:
-        """Have all queues look for it. Raises FI_EINVAL if an operation with this token is awaited already."""
+        """Register with all queues. Raises FI_EINVAL if an operation with this token is awaited already."""
         for home in self.homes:
             home._check_open()
             if id(self.token) in home._waiters:
@@ -58,26 +58,26 @@ class Waiter(ABC):
             home._serve()
 
     def leave(self) -> None:
-        """Nobody looks for it any more."""
+        """Leave all queues."""
         for home in self.homes:
             home._waiters.pop(id(self.token), None)
             home._wake()
 
     @abstractmethod
     def tell(self, entry: Entry, source: int) -> bool:
-        """An entry about the operation; whether it was the last."""
+        """Take an entry of the operation; return whether it was the last."""
 
     @abstractmethod
     def fail(self, failure: CqErrEntry) -> bool:
-        """An error entry about it; whether it was the last."""
+        """Take an error entry of the operation; return whether it was the last."""
 
     @abstractmethod
     def abandon(self, error: Exception) -> None:
-        """Nothing will be heard of it any more."""
+        """End the waiting: no entry will come any more."""
 
 
 class Single(Waiter):
-    """Of an operation with one entry."""
+    """The waiter for an operation with one entry."""
 
     def __init__(self, token: Any, context: Any, homes: Sequence[Home]) -> None:
         super().__init__(token, context, homes)
@@ -99,14 +99,14 @@ class Single(Waiter):
 
 
 class Stream(Waiter):
-    """Of a receive with FI_MULTI_RECV: its entries, one after the other, by ``async for``."""
+    """The waiter for a receive with FI_MULTI_RECV: yields its entries one after the other, by ``async for``."""
 
     def __init__(self, token: Any, context: Any, homes: Sequence[Home]) -> None:
         super().__init__(token, context, homes)
         self.over = False
-        """There will be no more entries."""
+        """Whether no more entries will come."""
         self.heard = True
-        """Somebody wants to know."""
+        """The future of the task that waits for the next entry."""
         self.told: deque[tuple[Entry, int] | Exception] = deque()
         self._news = asyncio.Event()
 

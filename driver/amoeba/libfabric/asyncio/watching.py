@@ -1,4 +1,4 @@
-"""Waiting for descriptors: of counters, event queues and whatever else has one."""
+"""Waiting for descriptors: of counters, event queues and other objects that have one."""
 
 import asyncio
 import contextlib
@@ -19,17 +19,17 @@ __all__ = ["Watch", "read_event", "resolve", "round_after", "wait_counter", "wai
 
 class _HasDescriptor(Protocol):
     def fileno(self) -> int:
-        """What ``select`` can wait for."""
+        """Return a descriptor for ``select``."""
 
 
 class Watch:
-    """Waits until an object's descriptor is readable, whoever else waits for the same one."""
+    """Waits until an object's descriptor is readable, whichever tasks wait for the same one."""
 
     def __init__(self, watched: _HasDescriptor) -> None:
         self._fd = os.dup(watched.fileno())
 
     async def readable(self, deadline: float | None = None) -> None:
-        """Return when it is, at the latest when ``time.monotonic()`` is ``deadline``."""
+        """Wait until the descriptor is readable, or ``time.monotonic()`` reaches ``deadline``."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         loop.add_reader(self._fd, resolve, future)
@@ -52,18 +52,18 @@ class Watch:
 
 
 def resolve(future: "asyncio.Future[None]") -> None:
-    """End the waiting for this, if somebody waits."""
+    """End the wait of the task, if one waits."""
     if not future.done():
         future.set_result(None)
 
 
 async def round_after(auto: Locker, rounds: int) -> None:
-    """Wait until there have been more rounds than so many: time has passed on the NICs, which may have made room."""
+    """Wait until more than ``rounds`` rounds have passed: time has passed on the NICs, which may have freed space."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed, whoever waits in it
+        with contextlib.suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(resolve, future)
 
     with auto:
@@ -76,7 +76,7 @@ async def round_after(auto: Locker, rounds: int) -> None:
 
 
 async def within(timeout: float | None, waiting: Coroutine[Any, Any, Any], what: str) -> Any:
-    """The result of ``waiting``. Raises FI_ETIMEDOUT after ``timeout`` seconds (None: without limit)."""
+    """Return the result of ``waiting``. Raises FI_ETIMEDOUT after ``timeout`` seconds (None: without limit)."""
     deadline = asyncio.timeout(timeout)
     try:
         async with deadline:

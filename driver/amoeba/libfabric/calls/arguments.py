@@ -1,4 +1,4 @@
-"""How arguments of C are brought into Python's form."""
+"""Conversion of C's arguments to Python's form."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def first_bytes(buf: Buffer, length: int, name: str = "buf") -> Buffer:
-    """The first ``length`` bytes of a buffer, in place. Raises FI_EINVAL if it has less; None has none."""
+    """Return the first ``length`` bytes of a buffer, in place; None is empty. Raises FI_EINVAL if it is shorter."""
     view = view_of(bytearray() if buf is None else buf, name=name)
     length = length if type(length) is int else check_number("len", length)
     if not 0 <= length <= view.nbytes:
@@ -26,7 +26,7 @@ def first_bytes(buf: Buffer, length: int, name: str = "buf") -> Buffer:
 
 
 def first_of(items: Sequence[T] | None, count: int, name: str) -> Sequence[T]:
-    """The first ``count`` entries of an array. Raises FI_EINVAL if it has less; None has none."""
+    """Return the first ``count`` entries of an array; None has none. Raises FI_EINVAL for a shorter array."""
     items = () if items is None else items
     if isinstance(items, bytes | bytearray | memoryview | str) or not isinstance(items, Sequence | np.ndarray):
         raise type_error(name, "a sequence", items)
@@ -37,12 +37,12 @@ def first_of(items: Sequence[T] | None, count: int, name: str) -> Sequence[T]:
 
 
 def first_descs(desc: Descs, count: int) -> Descs:
-    """The regions of the first ``count`` buffers, None if none is registered."""
+    """Return the regions of the first ``count`` buffers; None if no buffer is registered."""
     return None if desc is None else first_of(desc, count, "desc")
 
 
 def no_flags(flags: int, what: str) -> None:
-    """Raise FI_EBADFLAGS for any: they are reserved."""
+    """Raise FI_EBADFLAGS for any flags, which are reserved."""
     if not isinstance(flags, int):
         raise type_error("flags", "0", flags)
     if flags:
@@ -50,7 +50,7 @@ def no_flags(flags: int, what: str) -> None:
 
 
 def seconds(timeout: int) -> float | None:
-    """A timeout in milliseconds, negative: none. Raises FI_EINVAL for NaN, and for what is no number."""
+    """Convert a timeout in milliseconds to seconds; negative: None. Raises FI_EINVAL for NaN and non-numbers."""
     if isinstance(timeout, int | float) and timeout < 0:
         return None
     limit = check_timeout(timeout)

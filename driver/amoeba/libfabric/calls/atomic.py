@@ -31,16 +31,16 @@ __all__ = [
 
 
 def _operands(buf: Buffer, count: int, datatype: Datatype, name: str = "buf") -> Buffer:
-    """The first ``count`` elements of a buffer, or a number.
+    """Return the first ``count`` elements of a buffer, or a number.
 
-    Raises FI_EINVAL if it has less or names another datatype, FI_EOPNOTSUPP for no datatype.
+    Raises FI_EINVAL for a shorter buffer and for another datatype, FI_EOPNOTSUPP for an invalid datatype.
     """
     view, known = operand_of(buf, check_datatype_argument(datatype), name)
     return first_bytes(view, check_number("count", count) * known.size, name)
 
 
 def _results(buf: Buffer, count: int, datatype: Datatype) -> Buffer:
-    """The first ``count`` elements of a buffer. Raises the same."""
+    """Return the first ``count`` elements of a buffer. Raises as :func:`_operands`."""
     datatype = check_datatype_argument(datatype)
     check_datatype(buf, datatype, "result")
     return first_bytes(buf, check_number("count", count) * datatype.size, "result")
@@ -273,7 +273,7 @@ def fi_compare_atomicmsg(
 
 
 def fi_atomicvalid(ep: AtomicOperations, datatype: Datatype, op: Op) -> int:
-    """Most elements of one :func:`fi_atomic`. Raises FI_EOPNOTSUPP if the NIC does not execute it."""
+    """Return the maximum elements of one :func:`fi_atomic`. Raises FI_EOPNOTSUPP if the NIC does not execute it."""
     return ep.atomicvalid(datatype, op)
 
 

@@ -1,4 +1,4 @@
-"""The structures that queues, counters and vectors are opened with, as far as their fields mean something here."""
+"""The structures that queues, counters and vectors are opened with: the fields that have a meaning here."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class CqAttr:
     wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE
     wait_set: WaitSet | None = None
     size: int = 0
-    """Entries; there is always room for more."""
+    """Entries; a queue always grows if needed."""
     flags: CqFlags = _NO_CQ_FLAGS
     signaling_vector: int = 0
     """A hint, with FI_AFFINITY."""

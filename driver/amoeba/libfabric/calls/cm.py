@@ -32,7 +32,7 @@ def _param(param: Buffer | None, paramlen: int) -> bytes:
 
 
 def _connectable(ep: Endpoint) -> ConnectedEndpoint:
-    """Raises FI_EOPNOTSUPP for an endpoint of another type."""
+    """Return a connected endpoint. Raises FI_EOPNOTSUPP for an endpoint of another type."""
     if not isinstance(ep, ConnectedEndpoint):
         raise fabric_error(Errno.FI_EOPNOTSUPP, f"only FI_EP_MSG is connected, this is {ep.ep_type!r}")
     return ep
@@ -44,7 +44,7 @@ def fi_passive_ep(fabric: Fabric, info: Info) -> PassiveEndpoint:
 
 
 def fi_pep_bind(pep: PassiveEndpoint, fid: EventQueue, flags: int) -> None:
-    """:meth:`amoeba.PassiveEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.PassiveEndpoint.bind`. Raises FI_EBADFLAGS for any flags."""
     no_flags(flags, "binding an event queue")
     pep.bind(fid)
 

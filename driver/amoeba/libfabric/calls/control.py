@@ -25,7 +25,7 @@ __all__ = ["fi_close", "fi_control"]
 
 
 def fi_close(fid: FabricObject) -> None:
-    """Close an object, and what was made from it or bound to it first."""
+    """Close an object, after the objects made from it or bound to it."""
     fid.close()
 
 
@@ -57,17 +57,27 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
     Control.FI_UNMAP_KEY: ((Domain,), lambda domain, key: domain.unmap_key(key)),
     Control.FI_GETWAITOBJ: ((CompletionQueue, EventQueue, Counter, WaitSet), lambda queue, _: queue.wait_obj),
 }
-"""What takes a command, and what it does."""
+"""The class that takes each command, and the command's function."""
 
 
 def fi_control(fid: FabricObject, command: int, arg: Any = None) -> Any:
-    """Do what a command says, and return what C stores at ``arg``.
+    """Execute a command, and return C's value of ``arg``.
 
-    ``arg`` is FI_TRANSMIT for FI_GETOPSFLAG, flags with FI_TRANSMIT for FI_SETOPSFLAG and FI_ALIAS, a number of
-    connection requests for FI_BACKLOG, a
-    :class:`amoeba.DeferredWork` for FI_QUEUE_WORK and FI_CANCEL_WORK, a counter or None for FI_FLUSH_WORK, parts of a
-    region or None for FI_REFRESH, (base_addr, raw_key) for FI_MAP_RAW_MR, a key for FI_UNMAP_KEY; other commands have
-    none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
+    ===================================  =========================================================
+    command                              ``arg``
+    ===================================  =========================================================
+    FI_GETOPSFLAG                        FI_TRANSMIT
+    FI_SETOPSFLAG, FI_ALIAS              flags with FI_TRANSMIT
+    FI_BACKLOG                           a number of connection requests
+    FI_QUEUE_WORK, FI_CANCEL_WORK        a :class:`amoeba.DeferredWork`
+    FI_FLUSH_WORK                        a counter or None
+    FI_REFRESH                           parts of a region or None
+    FI_MAP_RAW_MR                        (base_addr, raw_key)
+    FI_UNMAP_KEY                         a key
+    others                               None
+    ===================================  =========================================================
+
+    Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
     """
     if isinstance(command, enum.Enum):
         check_enum(Control, command, "command")

@@ -102,7 +102,7 @@ def fi_mr_regattr(domain: Domain, attr: MrAttr, flags: int) -> MemoryRegion:
 
 
 def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
-    """What operations are given as ``desc``."""
+    """Return the ``desc`` argument of operations."""
     return mr
 
 
@@ -129,7 +129,7 @@ def fi_mr_raw_attr(mr: MemoryRegion, flags: int) -> tuple[int, bytes]:
 
 
 def fi_mr_map_raw(domain: Domain, base_addr: int, raw_key: bytes, key_size: int, flags: int) -> int:
-    """The key: :meth:`amoeba.Domain.map_raw`. Raises FI_EBADFLAGS for flags."""
+    """Return the key: :meth:`amoeba.Domain.map_raw`. Raises FI_EBADFLAGS for flags."""
     no_flags(flags, "mapping a key")
     return domain.map_raw(base_addr, bytes(first_bytes(raw_key, key_size, "raw_key")))
 
@@ -140,7 +140,7 @@ def fi_mr_unmap_key(domain: Domain, key: int) -> None:
 
 
 def fi_mr_key(mr: MemoryRegion) -> int:
-    """What peers give as ``key``."""
+    """Return the key by which peers name the region."""
     return mr.key
 
 
@@ -152,7 +152,7 @@ def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
 
 
 def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
-    """:meth:`amoeba.AddressVector.bind`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.AddressVector.bind`. Raises FI_EBADFLAGS for any flags."""
     no_flags(flags, "binding a vector")
     av.bind(eq)
 
@@ -183,7 +183,7 @@ def fi_av_insertsym(
 
 
 def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:
-    """:meth:`amoeba.AddressVector.remove`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.AddressVector.remove`. Raises FI_EBADFLAGS for any flags."""
     no_flags(flags, "removing")
     av.remove(*first_of(fi_addr, count, "fi_addr"))
 

@@ -81,7 +81,7 @@ def fi_srx_context(domain: Domain, attr: RxAttr | None) -> SharedReceiveContext:
 def fi_ep_bind(
     ep: Endpoint | TransmitContext | ReceiveContext | SharedReceiveContext, fid: Bindable, flags: int
 ) -> None:
-    """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for what a context cannot be bound to."""
+    """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for objects that a context cannot have."""
     if isinstance(ep, SharedReceiveContext):
         raise fabric_error(Errno.FI_EINVAL, f"endpoints are bound to a shared receive context, not it to {fid!r}")
     if isinstance(ep, ReceiveContext) and isinstance(fid, SharedReceiveContext):
@@ -99,9 +99,10 @@ def fi_ep_bind(
 
 
 def fi_scalable_ep_bind(sep: ScalableEndpoint, fid: AddressVector, flags: int) -> None:
-    """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none.
+    """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for any flags.
 
-    All else, also a shared receive context, is bound to its transmit and receive contexts by :func:`fi_ep_bind`.
+    Other objects, also a shared receive context, are bound to its transmit and receive contexts by
+    :func:`fi_ep_bind`.
     """
     no_flags(flags, "binding a vector")
     sep.bind(fid)
@@ -113,14 +114,14 @@ def fi_enable(ep: Endpoint | ScalableEndpoint | TransmitContext | ReceiveContext
 
 
 def fi_cancel(ep: Posting | ReceiveContext | SharedReceiveContext, context: Any) -> None:
-    """:meth:`amoeba.Endpoint.cancel`, or that of what receives."""
+    """:meth:`amoeba.Endpoint.cancel`, or that of a receive context."""
     ep.cancel(context)
 
 
 def fi_ep_alias(ep: Posting, flags: int) -> EndpointAlias:
-    """:meth:`amoeba.Endpoint.alias`. ``flags``: FI_TRANSMIT and the flags that shall be the alias's default.
+    """:meth:`amoeba.Endpoint.alias`. ``flags``: FI_TRANSMIT and the alias's default flags.
 
-    Raises FI_EBADFLAGS without FI_TRANSMIT: nothing is posted to receive.
+    Raises FI_EBADFLAGS without FI_TRANSMIT: an alias posts no receives.
     """
     return ep.alias(transmit_flags(flags))
 

@@ -15,7 +15,7 @@ __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerr
 
 
 def fi_version() -> int:
-    """The release of libfabric that names, numbers and meanings are taken from, as FI_VERSION makes it."""
+    """Return the libfabric release that defines names, numbers and meanings, as FI_VERSION encodes it."""
     return API_VERSION
 
 
@@ -27,7 +27,9 @@ def fi_getinfo(
     hints: Info | None,
     kinds: Sequence[str] = ("model", "model"),
 ) -> list[Info]:
-    """What a cluster of NICs of these ``kinds`` offers: :func:`amoeba.getinfo`. ``version`` is their ``api_version``.
+    """Return the offers of a cluster of NICs of these ``kinds``: :func:`amoeba.getinfo`.
+
+    ``version`` is their ``api_version``.
 
     Raises FI_ENOSYS for a later version than :func:`fi_version`.
     """
@@ -42,21 +44,21 @@ def fi_getinfo(
 
 
 def fi_allocinfo() -> Info:
-    """Hints that ask for nothing; :func:`dataclasses.replace` fills them in."""
+    """Return empty hints; :func:`dataclasses.replace` fills them in."""
     return Info()
 
 
 def fi_freeinfo(info: Info | Sequence[Info] | None) -> None:
-    """Nothing: what nobody knows any more is freed."""
+    """Do nothing: Python frees unused objects."""
 
 
 def fi_dupinfo(info: Info | None) -> Info:
-    """A copy; of None an empty one."""
+    """Return a copy; of None an empty one."""
     return Info() if info is None else dataclasses.replace(info)
 
 
 def fi_tostr(data: Any, datatype: int | None = None) -> str:
-    """Enumerations, flags and structures in words: :func:`amoeba.tostr`. ``datatype``: that of plain numbers."""
+    """Describe enumerations, flags and structures: :func:`amoeba.tostr`. ``datatype``: that of plain numbers."""
     return tostr(data, None if datatype is None else check_enum(FiType, datatype, "datatype"))
 
 

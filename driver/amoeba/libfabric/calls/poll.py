@@ -19,30 +19,30 @@ __all__ = ["fi_poll", "fi_poll_add", "fi_poll_del", "fi_poll_open", "fi_trywait"
 
 
 def fi_poll_open(domain: Domain, attr: PollAttr | None) -> PollSet:
-    """:meth:`amoeba.Domain.poll_open`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.Domain.poll_open`. Raises FI_EBADFLAGS for any flags."""
     no_flags(0 if attr is None else attr.flags, "a poll set")
     return domain.poll_open()
 
 
 def fi_poll_add(pollset: PollSet, event_fid: CompletionQueue[Any] | Counter, flags: int) -> None:
-    """:meth:`amoeba.PollSet.add`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.PollSet.add`. Raises FI_EBADFLAGS for any flags."""
     no_flags(flags, "adding to a poll set")
     pollset.add(event_fid)
 
 
 def fi_poll_del(pollset: PollSet, event_fid: CompletionQueue[Any] | Counter, flags: int) -> None:
-    """:meth:`amoeba.PollSet.remove`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.PollSet.remove`. Raises FI_EBADFLAGS for any flags."""
     no_flags(flags, "removing from a poll set")
     pollset.remove(event_fid)
 
 
 def fi_poll(pollset: PollSet, count: int) -> list[CompletionQueue[Any] | Counter]:
-    """The objects themselves instead of their contexts, perhaps none: :meth:`amoeba.PollSet.poll`."""
+    """Return ready objects themselves instead of their contexts, perhaps none: :meth:`amoeba.PollSet.poll`."""
     return pollset.poll(count)
 
 
 def fi_wait_open(fabric: Fabric, attr: WaitAttr) -> WaitSet:
-    """:meth:`amoeba.Fabric.wait_open`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.Fabric.wait_open`. Raises FI_EBADFLAGS for any flags."""
     no_flags(attr.flags, "a wait set")
     return fabric.wait_open(attr.wait_obj)
 

@@ -44,7 +44,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def _something(found: T | None, what: str) -> T:
-    """What was read. Raises FI_EAGAIN if that is nothing."""
+    """Return the result of a read. Raises FI_EAGAIN for an empty one."""
     if found is None or found == []:
         raise fabric_error(Errno.FI_EAGAIN, f"there is no {what}")
     return found
@@ -54,7 +54,7 @@ def _something(found: T | None, what: str) -> T:
 
 
 def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue[Any]:
-    """:meth:`amoeba.Domain.cq_open`. Raises FI_EBADFLAGS for flags but FI_AFFINITY, which says nothing here."""
+    """:meth:`amoeba.Domain.cq_open`. Raises FI_EBADFLAGS for flags but FI_AFFINITY, which has no effect here."""
     no_flags(check_flags(CqFlags, attr.flags) & ~CqFlags.FI_AFFINITY, "a completion queue")
     return domain.cq_open(
         attr.format, attr.wait_obj, wait_cond=attr.wait_cond, wait_set=attr.wait_set, size=attr.size
@@ -62,17 +62,17 @@ def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue[Any]:
 
 
 def fi_cq_read(cq: CompletionQueue[E], count: int) -> list[E]:
-    """One to ``count`` entries: :meth:`amoeba.CompletionQueue.read`. Raises FI_EAGAIN if there is none."""
+    """Read one to ``count`` entries: :meth:`amoeba.CompletionQueue.read`. Raises FI_EAGAIN for an empty queue."""
     return _something(cq.read(count), "completion")
 
 
 def fi_cq_readfrom(cq: CompletionQueue[E], count: int) -> list[tuple[E, int]]:
-    """:meth:`amoeba.CompletionQueue.readfrom`. Raises FI_EAGAIN if there is none."""
+    """:meth:`amoeba.CompletionQueue.readfrom`. Raises FI_EAGAIN for an empty queue."""
     return _something(cq.readfrom(count), "completion")
 
 
 def fi_cq_sread(cq: CompletionQueue[E], count: int, cond: int | None, timeout: int) -> list[E]:
-    """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN when the time is over and there is nothing."""
+    """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN if the queue is empty after the timeout."""
     return _something(cq.sread(count, seconds(timeout), cond), "completion")
 
 
@@ -82,7 +82,7 @@ def fi_cq_sreadfrom(cq: CompletionQueue[E], count: int, cond: int | None, timeou
 
 
 def fi_cq_readerr(cq: CompletionQueue[Any], flags: int) -> CqErrEntry:
-    """:meth:`amoeba.CompletionQueue.readerr`. Raises FI_EAGAIN if there is none, FI_EBADFLAGS for flags."""
+    """:meth:`amoeba.CompletionQueue.readerr`. Raises FI_EAGAIN without an error, FI_EBADFLAGS for flags."""
     no_flags(flags, "reading errors")
     return _something(cq.readerr(), "error")
 
@@ -101,7 +101,7 @@ def fi_cq_strerror(cq: CompletionQueue[Any], prov_errno: int) -> str:
 
 
 def fi_cntr_open(domain: Domain, attr: CntrAttr) -> Counter:
-    """:meth:`amoeba.Domain.cntr_open`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.Domain.cntr_open`. Raises FI_EBADFLAGS for any flags."""
     no_flags(attr.flags, "a counter")
     return domain.cntr_open(attr.wait_obj, attr.wait_set)
 
@@ -156,17 +156,17 @@ def _event(found: Event | None) -> Event:
 
 
 def fi_eq_read(eq: EventQueue, flags: int) -> Event:
-    """:meth:`amoeba.EventQueue.read`. Raises FI_EAGAIN if there is none."""
+    """:meth:`amoeba.EventQueue.read`. Raises FI_EAGAIN for an empty queue."""
     return _event(eq.read(check_flags(EqFlags, flags)))
 
 
 def fi_eq_sread(eq: EventQueue, timeout: int, flags: int) -> Event:
-    """:meth:`amoeba.EventQueue.sread`. Raises FI_EAGAIN when the time is over."""
+    """:meth:`amoeba.EventQueue.sread`. Raises FI_EAGAIN after the timeout."""
     return _event(eq.sread(seconds(timeout), check_flags(EqFlags, flags)))
 
 
 def fi_eq_readerr(eq: EventQueue, flags: int) -> EqErrEntry:
-    """:meth:`amoeba.EventQueue.readerr`. Raises FI_EAGAIN if there is none."""
+    """:meth:`amoeba.EventQueue.readerr`. Raises FI_EAGAIN without an error."""
     return _something(eq.readerr(check_flags(EqFlags, flags)), "error")
 
 

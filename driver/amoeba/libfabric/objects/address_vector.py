@@ -1,4 +1,4 @@
-"""The address vector, which numbers peers."""
+"""Address vectors, which number peers."""
 
 import itertools
 import time
@@ -29,7 +29,7 @@ _NO_FLAGS = AvFlags(0)
 
 
 def rx_addr(fi_addr: int, rx_index: int, rx_ctx_bits: int) -> int:
-    """The number of one receive context of a scalable endpoint: ``fi_rx_addr``.
+    """Return the number of one receive context of a scalable endpoint: ``fi_rx_addr``.
 
     ``fi_addr`` is the endpoint's number in an address vector that was opened with ``rx_ctx_bits``.
     Raises FI_EINVAL for an index that has more bits.
@@ -43,12 +43,12 @@ def rx_addr(fi_addr: int, rx_index: int, rx_ctx_bits: int) -> int:
 
 @dataclass(frozen=True)
 class Insertion:
-    """What became of a vector of addresses."""
+    """The result of inserting several addresses."""
 
     count: int
     """Addresses that were inserted; 0 of an address vector with FI_EVENT, which reports it by its event."""
     fi_addr: tuple[int, ...]
-    """Their numbers in the order given, FI_ADDR_NOTAVAIL for an address that was not inserted."""
+    """The numbers in the order given; FI_ADDR_NOTAVAIL for an address that was not inserted."""
     errors: tuple[Errno, ...]
     """With FI_SYNC_ERR: one per address, FI_SUCCESS for those that were inserted."""
 
@@ -56,14 +56,14 @@ class Insertion:
 class AddressVector(FabricObject):
     """Numbers peers (``fi_addr_t``), as ``fi_av_open`` makes it; ``dest_addr`` of every operation is such a number.
 
-    Of type FI_AV_TABLE, numbers count from 0 in order of insertion; those of removed peers are given out again,
-    smallest first. Of type FI_AV_MAP they say nothing, and none is given out twice. An endpoint bound to the
+    Numbers of type FI_AV_TABLE count from 0 in order of insertion; those of removed peers are reused,
+    smallest first. Numbers of type FI_AV_MAP are opaque, and never reused. An endpoint bound to the
     vector holds one entry of the NIC's peer table per address.
 
     With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names. With ``rx_ctx_bits``, up to
-    8, single receive contexts of scalable endpoints can be named by :func:`rx_addr`; the first operation to one takes
-    a peer table entry more. ``count``, how many addresses are expected, makes no difference. A ``name``, by which
-    processes would share a vector, raises FI_ENOSYS. ``nodes`` tells the Ethernet addresses, by
+    8, :func:`rx_addr` names single receive contexts of scalable endpoints; the first operation to one takes
+    another peer table entry. ``count``, the expected number of addresses, has no effect. A ``name``, by which
+    processes would share a vector, raises FI_ENOSYS. ``nodes`` returns the Ethernet addresses, by
     IPv4 address, of NICs that can be named as nodes.
     """
 
@@ -98,10 +98,10 @@ class AddressVector(FabricObject):
         self._inserted = 0
         self._maps: list[PeerMap] = []
         self._numbers: dict[tuple[int, int], list[int]] = {}
-        """By (IPv4 address, context): what a NIC tells of a peer."""
+        """Numbers by (IPv4 address, context), by which a NIC names a peer."""
 
     def bind(self, eq: EventQueue) -> None:
-        """Report insertions there: ``fi_av_bind``. Closing the queue closes the vector first.
+        """Report insertions to an event queue: ``fi_av_bind``. Closing the queue closes the vector first.
 
         Raises FI_EINVAL without FI_EVENT, or if a queue is bound already.
         """
@@ -115,8 +115,8 @@ class AddressVector(FabricObject):
     def insert(self, address: bytes) -> int:
         """Add a peer at once and return its number.
 
-        Raises FI_EINVAL for bytes that are no address, FI_ENOSPC when the NIC's peer table is full, FI_EADDRINUSE
-        for an address that what comes from there could not be told from another's; the vector is then unchanged.
+        Raises FI_EINVAL for invalid bytes, and FI_ENOSPC when the NIC's peer table is full. Raises FI_EADDRINUSE if
+        packets from the address could not be distinguished from another's. The vector is then unchanged.
         """
         self._check_open()
         entry = EndpointAddress.unpack(address)
@@ -146,8 +146,8 @@ class AddressVector(FabricObject):
         With FI_EVENT given to the vector, errors and then one FI_AV_COMPLETE (``data``: how many were inserted)
         arrive on its event queue, with ``context``; numbers are valid once that has been read.
 
-        Raises FI_EBADFLAGS for flags but FI_MORE and (without FI_EVENT) FI_SYNC_ERR, FI_ENOEQ with FI_EVENT but no
-        event queue bound.
+        Raises FI_EBADFLAGS for flags but FI_MORE and (without FI_EVENT) FI_SYNC_ERR. Raises FI_ENOEQ with FI_EVENT if
+        no event queue is bound.
         """
         if isinstance(addresses, bytes | bytearray | memoryview | str) or not isinstance(addresses, Sequence):
             raise type_error("addresses", "a sequence of addresses", addresses)
@@ -156,7 +156,7 @@ class AddressVector(FabricObject):
         return self._insert_each([partial(bytes, address) for address in addresses], flags, context)
 
     def _insert_each(self, addresses: Sequence[Callable[[], bytes]], flags: AvFlags, context: Any) -> Insertion:
-        """Insert what these return; one that raises an error is an address that cannot be inserted."""
+        """Insert the addresses that these functions return; an error means an address that cannot be inserted."""
         self._check_open()
         flags = check_flags(AvFlags, flags)
         allowed = AvFlags.FI_MORE if self._with_events else AvFlags.FI_MORE | AvFlags.FI_SYNC_ERR
@@ -184,10 +184,10 @@ class AddressVector(FabricObject):
     def insertsvc(self, node: str, service: str, *, flags: AvFlags = _NO_FLAGS, context: Any = None) -> Insertion:
         """:meth:`insert_all` of one address, by its names: ``fi_av_insertsvc``.
 
-        ``node`` is a NIC's IPv4 address or a name of it, ``service`` a context there, such as ``0``, of the domain's
-        job, and of its process or of that before a stroke, as in ``2/0``. One context, so no scalable endpoint.
+        ``node`` is a NIC's IPv4 address or name. ``service`` is a context there, such as ``0``, of the domain's
+        job, and of its process or the process before a slash, as in ``2/0``. One context, so no scalable endpoint.
 
-        Raises what :meth:`insert_all` raises, and FI_EINVAL for what is no service. A node that is not found is an
+        Raises what :meth:`insert_all` raises, and FI_EINVAL for an invalid service. An unknown node is an
         address that cannot be inserted: FI_ENODATA.
         """
         return self.insertsym(node, 1, service, 1, flags=flags, context=context)
@@ -202,7 +202,7 @@ class AddressVector(FabricObject):
         flags: AvFlags = _NO_FLAGS,
         context: Any = None,
     ) -> Insertion:
-        """The same for ``nodecnt`` nodes, ``svccnt`` services of each, node by node: ``fi_av_insertsym``.
+        """Insert ``nodecnt`` nodes, ``svccnt`` services of each, node by node: ``fi_av_insertsym``.
 
         The next node of 10.0.0.1 is 10.0.0.2, that of host9 host10; the next service of 3 is 4.
         Raises FI_EINVAL for other names of several nodes, and for negative counts.
@@ -223,20 +223,20 @@ class AddressVector(FabricObject):
         return self._insert_each([partial(address, *each) for each in names], flags, context)
 
     def lookup(self, number: int) -> bytes:
-        """The address inserted under ``number``. Raises FI_EINVAL if there is none."""
+        """Return the address inserted under ``number``. Raises FI_EINVAL for an unknown number."""
         self._check_open()
         return self._entry(check_number("number", number)).pack()
 
     def straddr(self, address: bytes) -> str:
-        """An address in words: ``fi_av_straddr``. Raises FI_EINVAL for bytes that are none."""
+        """Format an address: ``fi_av_straddr``. Raises FI_EINVAL for invalid bytes."""
         self._check_open()
         return str(EndpointAddress.unpack(address))
 
     def remove(self, *numbers: int) -> None:
-        """Forget peers, all of them or, after an error, none, and close what they keep for us.
+        """Forget peers, all of them or, after an error, none, and close the connections to them.
 
-        If they do not answer, that takes at most a second.
-        Raises FI_EINVAL if there is one missing or named twice, FI_EBUSY while operations to one are under way.
+        If the peers do not answer, that takes at most a second.
+        Raises FI_EINVAL for an unknown or repeated number, FI_EBUSY while operations to a peer are outstanding.
         """
         self._check_open()
         numbers = tuple(check_number("number", number) for number in numbers)
@@ -271,9 +271,9 @@ class AddressVector(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}") from None
 
     def _sender(self, number: int) -> EndpointAddress:
-        """The address of a peer that a receive names as its ``src_addr``. Raises FI_EINVAL if there is none.
+        """Return the address of a receive's ``src_addr``. Raises FI_EINVAL for an unknown number.
 
-        The receive context that the number names, if it names one, says nothing of who sends.
+        A receive context in the number does not affect the sender.
         """
         number = check_number("src_addr", number)
         index, base = number >> _ADDR_BITS - self.rx_ctx_bits, number & (1 << _ADDR_BITS - self.rx_ctx_bits) - 1
@@ -283,9 +283,9 @@ class AddressVector(FabricObject):
         return address
 
     def _number_of(self, ip: int, context: int) -> int:
-        """The number of the peer with this IPv4 address and context, FI_ADDR_NOTAVAIL if it is unknown.
+        """Return the number of the peer with this IPv4 address and context; FI_ADDR_NOTAVAIL if it is unknown.
 
-        Of several, the one inserted first.
+        Of several peers, the one inserted first.
         """
         numbers = self._numbers.get((ip, context))
         return numbers[0] if numbers else FI_ADDR_NOTAVAIL

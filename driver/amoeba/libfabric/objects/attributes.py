@@ -1,7 +1,7 @@
-"""``struct fi_info`` and what it holds, as fi_getinfo(3), fi_fabric(3), fi_domain(3) and fi_endpoint(3) name it.
+"""``struct fi_info`` and its parts, as fi_getinfo(3), fi_fabric(3), fi_domain(3) and fi_endpoint(3) name them.
 
-As hints, every field may stay at its default, which asks for nothing in particular: what a zeroed ``fi_allocinfo``
-means in C.
+As hints, every field may stay at its default, which asks for nothing in particular: like a zeroed ``fi_allocinfo``
+in C.
 """
 
 import enum
@@ -53,17 +53,17 @@ _VERSIONS = ("prov_version", "api_version")
 
 
 def version(major: int, minor: int) -> int:
-    """``FI_VERSION(major, minor)``."""
+    """Return ``FI_VERSION(major, minor)``."""
     return major << 16 | minor
 
 
 def version_text(number: int) -> str:
-    """``FI_MAJOR`` and ``FI_MINOR`` of a version, as "1.17"."""
+    """Format ``FI_MAJOR`` and ``FI_MINOR`` of a version, as "1.17"."""
     return f"{number >> 16}.{number & 0xFFFF}"
 
 
 API_VERSION = version(1, 17)
-"""The release of libfabric that names, numbers and meanings are taken from."""
+"""The libfabric release that defines names, numbers and meanings."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class FabricAttr:
     name: str | None = None
     prov_name: str | None = None
     prov_version: int = 0
-    """Of the driver, as :func:`version` makes it."""
+    """Version of the driver, as :func:`version` makes it."""
     api_version: int = 0
-    """libfabric's release: that which was asked for, or :data:`API_VERSION`."""
+    """libfabric's release: the requested one, or :data:`API_VERSION`."""
 
 
 @dataclass(frozen=True)
 class DomainAttr:
-    """``struct fi_domain_attr``, fi_domain(3). Counts are those of the NIC, not of what is still free."""
+    """``struct fi_domain_attr``, fi_domain(3). Counts are those of the NIC, also of entries in use."""
 
     name: str | None = None
     threading: Threading = Threading.FI_THREAD_UNSPEC
@@ -89,7 +89,7 @@ class DomainAttr:
     resource_mgmt: ResourceMgmt = ResourceMgmt.FI_RM_UNSPEC
     av_type: AvType = AvType.FI_AV_UNSPEC
     mr_mode: MrMode = _NO_MR_MODE
-    """In hints: what the application is prepared for. In what is returned: what it has to do."""
+    """In hints: the modes that the application supports. In results: the modes that it must follow."""
     mr_key_size: int = 0
     """Bytes."""
     cq_data_size: int = 0
@@ -137,13 +137,13 @@ class TxAttr:
     caps: Caps = _NO_CAPS
     mode: Mode = _NO_MODE
     op_flags: OpFlags = _NO_FLAGS
-    """Flags of operations that are given none."""
+    """Default flags of operations."""
     msg_order: MsgOrder = _NO_ORDER
     comp_order: MsgOrder = _NO_ORDER
     inject_size: int = 0
     """Bytes."""
     size: int = 0
-    """Operations under way at a time."""
+    """Maximum number of outstanding operations."""
     iov_limit: int = 0
     rma_iov_limit: int = 0
     tclass: TrafficClass = TrafficClass.FI_TC_UNSPEC
@@ -214,15 +214,15 @@ _KINDS: dict[FiType, type] = {
     FiType.FI_TYPE_OP_TYPE: TriggerOp,
     FiType.FI_TYPE_CQ_FORMAT: CqFormat,
 }
-"""What a value of each kind is here; kinds without anything here are left out."""
+"""Class of the values of each kind; kinds without a class are left out."""
 
 
 def tostr(value: Any, kind: FiType | None = None) -> str:
-    """A value as ``fi_tostr`` prints it: an enumeration, a set of flags, or a structure of this module.
+    """Format a value as ``fi_tostr`` does: an enumeration, a set of flags, or a structure of this module.
 
-    With ``kind`` a plain number, too, of an enumeration or a set of flags; with FI_TYPE_FID any object of the driver;
-    with FI_TYPE_VERSION the release of libfabric, whatever the value. Numbers that have no name are ``Unknown``.
-    Raises TypeError for anything else.
+    With ``kind`` the value may be a plain number of an enumeration or a set of flags. FI_TYPE_FID formats any object
+    of the driver; FI_TYPE_VERSION formats libfabric's release, whatever the value. Unnamed numbers are ``Unknown``.
+    Raises TypeError for any other value.
     """
     if kind is FiType.FI_TYPE_VERSION:
         return _field(_VERSIONS[0], API_VERSION)

@@ -1,7 +1,7 @@
-"""Arguments that are numbers, enumerations and flags: what each may be, and what an error says of another.
+"""Checks of arguments that are numbers, enumerations and flags.
 
 An enumeration or a set of flags is given as a member of its own class, or as a plain number, as in C. A member of
-another class is a mistake, of arguments in another order most of all, although Python would take it for a number.
+another class is a mistake, such as swapped arguments, although Python would take it for a number.
 """
 
 import array
@@ -32,7 +32,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 F = TypeVar("F", bound=enum.IntFlag)
 
 _NO_NUMBERS = frozenset([bool, *(kind for kind in vars(constants).values() if isinstance(kind, enum.EnumType))])
-"""What Python takes for numbers: libfabric's enumerations and flags say neither how many nor where."""
+"""Types that Python takes for numbers: libfabric's enumerations and flags are neither counts nor indexes."""
 _NO_VECTORS = (bytes, bytearray, memoryview, str, array.array)
 """Sequences that are buffers, or text."""
 _OPS = {int(op): op for op in Op}
@@ -40,10 +40,10 @@ _DATATYPES = {int(datatype): datatype for datatype in Datatype}
 
 
 def check_number(name: str, value: Any, bits: int = 64) -> int:
-    """``value`` as an int, if it is an integer from 0 to 2**bits - 1: of Python, of NumPy, or another's __index__.
+    """Return ``value`` as an int, if it is an integer from 0 to 2**bits - 1 of any type with __index__.
 
-    Raises ArgumentTypeError for what is none: a float, a boolean, bytes, a member of libfabric's enumerations;
-    FI_EINVAL for one that is too large, or negative.
+    Raises ArgumentTypeError for other types: a float, a boolean, bytes, a member of libfabric's enumerations. Raises
+    FI_EINVAL for a negative or too large integer.
     """
     number = value if type(value) is int else _integer(name, value, f"a number of {bits} bits")
     if number < 0 or number >> bits:
@@ -52,9 +52,9 @@ def check_number(name: str, value: Any, bits: int = 64) -> int:
 
 
 def check_op(op: Any, name: str = "op") -> Op:
-    """An operation, or its plain number, as an Op.
+    """Return an operation, or its plain number, as an Op.
 
-    Raises ArgumentTypeError for what is neither, as a Datatype, FI_EOPNOTSUPP for a number that no operation has.
+    Raises ArgumentTypeError for other types, such as a Datatype, FI_EOPNOTSUPP for an unknown number.
     """
     if type(op) is Op:
         return op
@@ -65,7 +65,7 @@ def check_op(op: Any, name: str = "op") -> Op:
 
 
 def check_datatype_argument(datatype: Any, name: str = "datatype") -> Datatype:
-    """A datatype, or its plain number, as a Datatype. Raises the same as :func:`check_op`."""
+    """Return a datatype, or its plain number, as a Datatype. Raises as :func:`check_op`."""
     if type(datatype) is Datatype:
         return datatype
     try:
@@ -75,22 +75,22 @@ def check_datatype_argument(datatype: Any, name: str = "datatype") -> Datatype:
 
 
 def check_op_flags(flags: Any, name: str = "flags") -> int:
-    """The bits of OpFlags, or of a plain number."""
+    """Return the bits of OpFlags, or of a plain number."""
     return int(flags) if type(flags) is OpFlags else _plain(name, flags, OpFlags)
 
 
 def check_flags(kind: type[F], flags: Any, name: str = "flags") -> F:
-    """Flags of this class, or a plain number, as flags of this class.
+    """Return flags of this class, or a plain number, as flags of this class.
 
-    Raises ArgumentTypeError for flags of another class. Which of them are allowed says the call.
+    Raises ArgumentTypeError for flags of another class. The caller checks which flags are allowed.
     """
     return flags if type(flags) is kind else kind(_plain(name, flags, kind))
 
 
 def check_enum(kind: type[E], value: Any, name: str) -> E:
-    """A member of this class, or its plain number, as a member of this class.
+    """Return a member of this class, or its plain number, as a member of this class.
 
-    Raises ArgumentTypeError for a member of another class, FI_EINVAL for a number that none has.
+    Raises ArgumentTypeError for a member of another class, FI_EINVAL for an unknown number.
     """
     if type(value) is kind:
         return value
@@ -115,10 +115,10 @@ def check_vector(name: str, vector: Any) -> None:
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> float | None:
-    """Seconds of 0 or more, or None for no limit, which is also what infinitely many are.
+    """Return seconds of 0 or more, or None for no limit and for infinity.
 
-    Raises ArgumentTypeError for what is no number, FI_EINVAL for a negative one (in C, a wait without a limit) and
-    for NaN, which no time ever reaches.
+    Raises ArgumentTypeError for an object that is no number. Raises FI_EINVAL for a negative number (in C, a wait
+    without a limit) and for NaN.
     """
     if timeout is None:
         return None
@@ -133,7 +133,7 @@ def check_timeout(timeout: Any, name: str = "timeout") -> float | None:
 
 
 def _integer(name: str, value: Any, expected: str) -> int:
-    """Raises ArgumentTypeError for what is no integer."""
+    """Return an integer. Raises ArgumentTypeError for other types."""
     if type(value) is int:
         return value
     if type(value) in _NO_NUMBERS:
@@ -145,5 +145,5 @@ def _integer(name: str, value: Any, expected: str) -> int:
 
 
 def _plain(name: str, value: Any, kind: type[enum.IntEnum] | type[enum.IntFlag]) -> int:
-    """Raises ArgumentTypeError for what is no plain number."""
+    """Return a plain number. Raises ArgumentTypeError for other types."""
     return _integer(name, value, f"{kind.__name__} or its plain number")

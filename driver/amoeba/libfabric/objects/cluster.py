@@ -38,15 +38,15 @@ def open_cluster(
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
     switch: Switch | None = None,
 ) -> Fabric:
-    """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
+    """Open NICs of these kinds and join them by a network; number n has the addresses 02:00:00:00:00:n and 10.0.0.n.
 
     ``latency``, ``impairments`` and ``switch`` are the network's, ``retransmission`` is as in :class:`Fabric`;
-    numbers count from 1. NICs that are not simulated have a network, and mostly addresses, of their own: neither can
-    they be mixed with simulated ones, nor impaired, nor joined by a switch. With FI_PROGRESS_AUTO the fabric is made
-    automatic at once. Closing the fabric closes the NICs.
+    numbers count from 1. NICs that are not simulated have a network, and mostly addresses, of their own. A cluster
+    cannot mix them with simulated ones, impair them or join them by a switch. With FI_PROGRESS_AUTO the fabric is
+    made automatic at once. Closing the fabric closes the NICs.
 
-    Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs, and ArgumentTypeError for what
-    is no sequence of kinds, as a single one.
+    Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs. Raises ArgumentTypeError
+    unless ``kinds`` is a sequence.
     """
     progress = _check_kinds(kinds, progress)
     network = Network(latency, impairments, switch)
@@ -64,7 +64,7 @@ def open_cluster(
 
 
 def _join(nic: Nic, network: Network, index: int) -> bool:
-    """Attach a NIC with the addresses of its number; False for one that has a network, and mostly addresses."""
+    """Attach a NIC with the addresses of its number; return False for a NIC with a network of its own."""
     if attach(nic.device, network, mac_of(index)):
         nic.set_address(mac_of(index), ip_of(index))
         return True
@@ -81,7 +81,7 @@ def getinfo(
     flags: InfoFlags = _NO_FLAGS,
     kinds: Sequence[str] = ("model", "model"),
 ) -> list[Info]:
-    """What a cluster of these kinds would offer: :meth:`Fabric.getinfo` of one that is open only meanwhile.
+    """Return the offers of a cluster of these kinds: :meth:`Fabric.getinfo` of a temporary cluster.
 
     :func:`open_fabric` opens it for good.
     """
@@ -111,11 +111,11 @@ def join_cluster(
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
-    ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without the latter, no peer is given up
-    because its process computes or is stopped for a while, and without either, nothing is sent again because of that
-    (:func:`amoeba.devices.linked.patient`). ``progress`` is as
+    ``impairments`` are of this NIC's frames, ``retransmission`` is its own. Without ``retransmission``, no peer is
+    given up because its process computes or is stopped for a while. Without either, nothing is retransmitted because
+    of that (:func:`amoeba.devices.linked.patient`). ``progress`` is as
     in :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
-    Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
+    Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError without a socket.
     """
     progress = check_enum(Progress, progress, "progress")
     check_instance("kind", kind, str)
@@ -147,14 +147,14 @@ def join_cluster(
 
 
 def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:
-    """The fabric, with the progress model that was asked for."""
+    """Return the fabric with the requested progress model."""
     if progress is Progress.FI_PROGRESS_AUTO:
         fabric.automate()
     return fabric
 
 
 def _check_kinds(kinds: Sequence[str], progress: Progress) -> Progress:
-    """The progress model, if these are kinds of NICs, as many as a cluster has."""
+    """Check kinds and number of a cluster's NICs; return the progress model."""
     if isinstance(kinds, str) or not isinstance(kinds, Sequence):
         raise type_error("kinds", "a sequence of kinds, as ['model', 'model']", kinds)
     for index, kind in enumerate(kinds):

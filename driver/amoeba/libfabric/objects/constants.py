@@ -1,3 +1,4 @@
+# Generated from driver/amoeba/libfabric/libfabric-1.17.toml by scripts/api_tables; do not edit.
 """libfabric's enumerations and flags, under their own names and numbers (``rdma/fabric.h``, 1.17).
 
 libfabric gives some bits several meanings, one per call; so there is one class per place where bits are used,
@@ -56,7 +57,6 @@ FI_ADDR_NOTAVAIL = 2**64 - 1
 """An address that could not be inserted."""
 FI_KEY_NOTAVAIL = 2**64 - 1
 """The key of a region that has none; never a valid key."""
-
 FI_SHARED_CONTEXT = 2**64 - 1
 """``tx_ctx_cnt`` of an endpoint that posts into a shared transmit context."""
 

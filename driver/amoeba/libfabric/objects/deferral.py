@@ -1,4 +1,4 @@
-"""Operations that wait for a counter before they are posted: what fi_trigger(3) needs of the driver.
+"""Operations that wait for a counter before they are posted, for fi_trigger(3).
 
 The driver starts them while a queue or a counter of the domain is read, or a counter is changed, or by automatic
 progress.
@@ -27,14 +27,14 @@ class Place(Protocol):
     """Rings that operations are posted into, or receives."""
 
     tally: Tally | None
-    """Counts those that end there."""
+    """Counts the operations that end there."""
 
 
 class Listener(Protocol):
-    """Somebody who hears of the end of operations, and perhaps has a descriptor to wait for."""
+    """An object that is notified of the end of operations, and may have a descriptor to wait for."""
 
     def _show(self) -> None:
-        """Make the descriptor say what is there, or may be if it is read."""
+        """Make the descriptor readable if there is something to read, or may be after progress."""
 
 
 class Reader(Listener, Protocol):
@@ -44,10 +44,10 @@ class Reader(Listener, Protocol):
     def closed(self) -> bool: ...
 
     def _report(self, completed: Operation) -> None:
-        """Tell of something that was never in a ring."""
+        """Report a request that was never in a ring."""
 
     def _collect(self) -> None:
-        """Take everything out of the rings now."""
+        """Take all completions out of the rings now."""
 
     def _arm(self) -> None:
         """Ask for an interrupt at the next completion."""
@@ -58,37 +58,37 @@ class Counting(Listener, Protocol):
 
     @property
     def _sums(self) -> tuple[int, int]:
-        """(successes, errors)."""
+        """Return (successes, errors)."""
 
     @property
     def _active(self) -> bool:
-        """Whether something is under way that is counted, or may be, because peers begin it."""
+        """Whether a counted operation is outstanding, or may be, because peers begin it."""
 
     @property
     def _queues(self) -> Iterable[Reader]:
-        """Those in which what it counts ends."""
+        """The queues in which counted operations end."""
 
     def _heed(self) -> None:
-        """Something waits for it: it must hear of doorbells."""
+        """Note that an operation waits for the counter, which must then observe doorbells."""
 
     def _expect(self, works: int) -> None:
-        """So many more operations are under way that it counts by itself."""
+        """Expect ``works`` more outstanding operations that it counts by itself."""
 
     def _count(self, status: int) -> None:
-        """One of them has ended."""
+        """Note that one of the expected operations has ended."""
 
 
 class Deferral:
-    """One operation, from when it was submitted until it is done.
+    """One operation, from its submission to its end.
 
     Parameters
     ----------
     counter, threshold, with_errors
-        It is started when the counter, with or without its errors, has reached the threshold.
+        The operation starts when the counter, with or without its errors, has reached the threshold.
     start : function of the deferral
         Posts the operation. Raises FI_EAGAIN if it must be tried again.
     subject : object
-        What it can be cancelled by.
+        The object by which the operation can be cancelled.
     completion : Counter, optional
         Counts the operation instead of the endpoint's counters.
     """
@@ -112,13 +112,13 @@ class Deferral:
         self._posted = False
         self.serial = next(_serials)
         self.place: Place | None = None
-        """Where it is posted; None if it only changes a counter."""
+        """Place of the operation; None if it only changes a counter."""
         self.queue: Reader | None = None
-        """Hears of its end, or of its failure at least."""
+        """The queue that reports its end, or its failure at least."""
         self.counted = True
-        """The endpoint's counters count it."""
+        """Whether the endpoint's counters count it."""
         self.reported: Operation | None = None
-        """What the queue is told of if it fails before it is posted; None: of nothing."""
+        """The request that the queue reports if it fails before it is posted; None: no report."""
         self.ended: Callable[[Deferral], None] = lambda deferral: None
 
     @property
@@ -136,18 +136,18 @@ class Deferral:
             self.completion._expect(1)
 
     def end(self) -> None:
-        """Nothing is expected of it any more."""
+        """Forget the operation."""
         if self._posted and self.completion is not None:
             self.completion._expect(-1)
 
     def finish(self, status: int) -> None:
-        """The operation has completed."""
+        """Complete the operation."""
         self.ended(self)
         if self.completion is not None:
             self.completion._count(status)
 
     def fail(self) -> None:
-        """It cannot, or shall not, be started: tell so whoever is to know."""
+        """Fail an operation that cannot, or shall not, start: report and count the failure."""
         self.ended(self)
         if self.completion is not None:
             self.completion._count(_CANCELLED)
@@ -162,23 +162,23 @@ class Deferral:
 class DeferralQueue:
     """A domain's deferred operations.
 
-    Those of one counter are started in the order of their thresholds, and of submission where these are equal.
+    Operations of one counter start in the order of their thresholds, and of submission where these are equal.
     """
 
     def __init__(self) -> None:
         self._heaps: dict[tuple[Counting, bool], list[tuple[int, int, Deferral]]] = {}
-        """What waits, by counter and whether errors count, the next one first."""
+        """Waiting operations, by counter and whether errors count, the next one first."""
         self._ready: list[Deferral] = []
-        """Due, and not posted yet."""
+        """Operations that are due and not posted yet."""
         self.live: dict[Deferral, None] = {}
-        """All that have not ended, in the order of submission: as long as there are any, call :meth:`progress`."""
+        """All operations that have not ended, in order of submission: while there are any, call :meth:`progress`."""
         self._queues: collections.Counter[Reader] = collections.Counter()
         self._completions: collections.Counter[Counting] = collections.Counter()
-        """The counters that count them; with the queues, those who hear of the end of so many of them."""
+        """Number of operations by counter that counts them, as by queue that reports them."""
         self._running = False
 
     def __len__(self) -> int:
-        """Operations that have not been started."""
+        """Return the number of operations that have not started."""
         return len(self._ready) + sum(len(heap) for heap in self._heaps.values())
 
     def holds(self, subject: object) -> bool:
@@ -200,25 +200,25 @@ class DeferralQueue:
         self.stir()
 
     def progress(self) -> None:
-        """Take the completions that counters wait for, and start what is due."""
+        """Take the completions that counters wait for, and start due operations."""
         for queue in self._involved():
             queue._collect()
         self.run()
 
     def expects(self, listener: Listener) -> bool:
-        """Whether something that waits may be started if reading goes on, of which ``listener`` hears."""
+        """Whether reading may start a waiting operation that notifies ``listener``."""
         hears = listener in self._queues or listener in self._completions
         return hears and (bool(self._ready) or any(counter._active for counter, _ in self._heaps))
 
     def stir(self) -> None:
-        """A counter that something waits for may soon change: those who hear of what waits must be read for that."""
+        """Kick the listeners of waiting operations: a counter may soon change, so they must be read."""
         if self._heaps:
             listeners: tuple[Listener, ...] = (*self._queues, *self._completions)
             for listener in listeners:
                 listener._show()
 
     def arm(self) -> None:
-        """Ask for an interrupt at the next completion that anything here waits for."""
+        """Ask for an interrupt at the next completion that an operation here waits for."""
         for queue in self._involved():
             queue._arm()
 
@@ -227,7 +227,7 @@ class DeferralQueue:
         return {queue for queue in itertools.chain(self._queues, awaited) if not queue.closed}
 
     def run(self) -> None:
-        """Start what is due. What is started may make others due: these, too."""
+        """Start due operations, and those that they make due."""
         if self._running:
             return
         self._running = True
@@ -240,7 +240,7 @@ class DeferralQueue:
             self._running = False
 
     def _take_due(self) -> bool:
-        """Whether something has become ready."""
+        """Make due operations ready; return whether there were any."""
         before = len(self._ready)
         for key, heap in list(self._heaps.items()):
             while heap and heap[0][-1].due:
@@ -250,9 +250,10 @@ class DeferralQueue:
         return len(self._ready) > before
 
     def _start_ready(self) -> bool:
-        """Whether something was started. Where the ring is full, what follows in it waits, too.
+        """Start ready operations; return whether any started. A full ring makes its later operations wait, too.
 
-        What raises anything that is no FabricError, such as a signal's handler, fails; the others stay ready.
+        An operation fails if its start raises another error than FabricError, such as a signal handler's; the others
+        stay ready.
         """
         ready, self._ready = collections.deque(self._ready), []
         before = len(ready)
@@ -278,7 +279,7 @@ class DeferralQueue:
         return len(self._ready) < before
 
     def withdraw(self, chosen: Callable[[Deferral], bool]) -> list[Deferral]:
-        """Take out those that were not started and that ``chosen`` says, in the order of submission."""
+        """Remove operations that were not started and that ``chosen`` selects, in the order of submission."""
         waiting = [entry[-1] for heap in self._heaps.values() for entry in heap]
         taken = sorted((each for each in (*self._ready, *waiting) if chosen(each)), key=lambda each: each.serial)
         leaving = set(taken)
@@ -293,14 +294,14 @@ class DeferralQueue:
         return taken
 
     def cancel(self, subject: object, *places: Place) -> bool:
-        """Take back those of this subject that wait to be posted into one of these; whether there are any."""
+        """Cancel operations of this subject that wait to be posted into one of these; return whether any do."""
         taken = self.withdraw(lambda each: each.subject is subject and any(each.place is place for place in places))
         for deferral in taken:
             deferral.fail()
         return bool(taken)
 
     def leave(self, place: Place) -> None:
-        """Drop those that wait to be posted there, or were: nobody will hear of their end."""
+        """Drop operations of a place, whose end will not be reported."""
         self.withdraw(lambda each: each.place is place)
         for deferral in [each for each in self.live if each.place is place]:
             self._end(deferral)
@@ -315,7 +316,7 @@ class DeferralQueue:
 
 
 def _strike_off(listeners: "collections.Counter[T]", listener: T | None) -> None:
-    """One operation less of which somebody hears."""
+    """Count one operation less for a listener."""
     if listener is not None:
         listeners[listener] -= 1
         if not listeners[listener]:

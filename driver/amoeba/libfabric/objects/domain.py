@@ -1,4 +1,4 @@
-"""Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
+"""Domains and memory regions: a NIC opened by an application, and memory that its peers may access."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,7 @@ class Domain(DomainBase):
         super().__init__(fabric, protection, mr_mode)
 
     def bind(self, eq: EventQueue, flags: DomainFlags = _NO_DOMAIN_FLAGS) -> None:
-        """Report what happens to the domain's objects there: ``fi_domain_bind``. Closing ``eq`` closes the domain.
+        """Report events of the domain's objects to ``eq``: ``fi_domain_bind``. Closing ``eq`` closes the domain.
 
         With FI_REG_MR every registration reports FI_MR_COMPLETE.
         Raises FI_EINVAL if a queue is bound already or belongs to another fabric, FI_EBADFLAGS for other flags.
@@ -172,15 +172,15 @@ class Domain(DomainBase):
         )
 
     def map_raw(self, base_addr: int, raw_key: bytes) -> int:
-        """The key by which operations reach a peer's region, of which it tells this: ``fi_mr_map_raw``.
+        """Return the key for operations on a peer's region, from the region's raw attributes: ``fi_mr_map_raw``.
 
-        Raises FI_EINVAL for bytes that are no key. Mapping takes nothing, so there is nothing to be given back.
+        Raises FI_EINVAL for invalid bytes. Mapping takes no resources.
         """
         self._check_open()
         return key_of(raw_key)
 
     def unmap_key(self, key: int) -> None:
-        """The key is not used any more: ``fi_mr_unmap_key``."""
+        """End the use of a key: ``fi_mr_unmap_key``."""
         self._check_open()
 
     def av_open(
@@ -294,22 +294,24 @@ class Domain(DomainBase):
         cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
         eq: EventQueue | None = None,
     ) -> Endpoint:
-        """An endpoint; of type FI_EP_MSG a :class:`ConnectedEndpoint`, with the request that an Info's handle names.
+        """Open an endpoint; of type FI_EP_MSG a :class:`ConnectedEndpoint`, with the request of an Info's handle.
 
-        From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
-        operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
-        peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
-        FI_SELECTIVE_COMPLETION; those of an Info's ``rx_attr``, FI_MULTI_RECV among them, are for receives. ``caps``:
-        what may be begun, and which messages may come; without, all for which queues are bound. With a queue and an
-        address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue with ``cq_flags``, and
-        enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or ``rx_ctx_cnt`` makes one that must be
-        bound to a shared transmit or receive context before.
+        An Info gives the default of every argument. ``tx_size``: outstanding descriptors, one or more for each
+        operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read; peers
+        wait when it is reached. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
+        FI_SELECTIVE_COMPLETION. The flags of an Info's ``rx_attr``, such as FI_MULTI_RECV, are for receives.
+        ``caps``: operations that may be posted, and messages that may arrive; by default all for which queues are
+        bound.
 
-        With an Info of type FI_EP_RDM whose ``msg_order`` names orders, but none between messages and other
-        operations, messages go beside RMA and atomics, and hold them up no more.
+        With a queue and an address vector (FI_EP_MSG: an event queue), the endpoint is bound to them and enabled at
+        once, to the completion queue with ``cq_flags``. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
+        ``rx_ctx_cnt`` makes an endpoint that must first be bound to a shared transmit or receive context.
 
-        Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none,
-        FI_EBADFLAGS for ``op_flags`` that cannot be a default.
+        An Info of type FI_EP_RDM may name orders in ``msg_order``, but none between messages and other operations.
+        Then messages go beside RMA and atomics, and do not delay them.
+
+        Raises FI_EOPNOTSUPP for an unknown type, FI_EINVAL for an event queue of other types or an invalid handle,
+        and FI_EBADFLAGS for ``op_flags`` that cannot be a default.
         """
         self._check_open()
         if not isinstance(ep_type, Info):
@@ -369,11 +371,11 @@ class Domain(DomainBase):
         op_flags: OpFlags | None = None,
         caps: Caps | None = None,
     ) -> ScalableEndpoint:
-        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given.
+        """Open an endpoint of several contexts: see :class:`ScalableEndpoint`. An Info gives the defaults.
 
-        One with FI_SHARED_CONTEXT as ``rx_ctx_cnt`` makes it have one receive context, to which a shared one must be
-        bound. Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM, and for one with FI_SHARED_CONTEXT as
-        ``tx_ctx_cnt``: operations are posted through the endpoint's own transmit contexts.
+        With FI_SHARED_CONTEXT as the Info's ``rx_ctx_cnt``, the endpoint has one receive context, to be bound to a
+        shared one. Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM. FI_SHARED_CONTEXT as
+        ``tx_ctx_cnt`` raises it, too: operations are posted through the endpoint's own transmit contexts.
         """
         self._check_open()
         check_instance("info", info, Info, NoneType)
@@ -398,14 +400,17 @@ class Domain(DomainBase):
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
-        """A ring for several endpoints, of this size or of that in a TxAttr: see :class:`SharedTransmitContext`."""
+        """Open a ring for several endpoints, of this size or a TxAttr's: see :class:`SharedTransmitContext`."""
         self._check_open()
         size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
         return SharedTransmitContext(self, ring_size(size))
 
     def srx_context(self, attr: RxAttr | int = DEFAULT_RX_SIZE) -> SharedReceiveContext:
-        """Receives for several endpoints: see :class:`SharedReceiveContext`, whose ``rx_size`` and ``caps`` are given
-        or come from an RxAttr, of which ``caps`` of 0 are all. Raises FI_EBADFLAGS for its ``op_flags``."""
+        """Open receives for several endpoints: see :class:`SharedReceiveContext`.
+
+        ``attr`` is its ``rx_size``, or an RxAttr with size and ``caps``, of which 0 means all. Raises FI_EBADFLAGS
+        for invalid ``op_flags`` of the RxAttr.
+        """
         self._check_open()
         if not isinstance(attr, RxAttr):
             return SharedReceiveContext(self, attr)
@@ -414,28 +419,28 @@ class Domain(DomainBase):
         return context
 
     def queue_work(self, work: DeferredWork) -> None:
-        """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.
+        """Start work when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.
 
-        Arguments are checked now, buffers are read when the work is started; until it is done or cancelled they are
-        kept alive. If it cannot be started then, because its peer was removed or a region closed, it ends with
+        Arguments are checked now; buffers are read when the work starts, and kept alive until it is done or
+        cancelled. If the work cannot start then, because its peer was removed or a region closed, it ends with
         FI_ECANCELED.
 
-        Raises FI_ENOSYS for an ``op_type`` that cannot be deferred, FI_EINVAL for an ``op`` of another kind, objects
-        of another domain, or a completion_cntr for counter operations, FI_EALREADY if it is queued already, and what
-        the operation itself raises but FI_EAGAIN.
+        Raises FI_ENOSYS for an ``op_type`` that cannot be deferred, and FI_EALREADY if the work is queued already.
+        Raises FI_EINVAL for an ``op`` of another kind, objects of another domain, or a completion_cntr of counter
+        operations. Raises the operation's own errors but FI_EAGAIN.
         """
         self._check_open()
         check_instance("work", work, DeferredWork)
         queue_work(self, work)
 
     def cancel_work(self, work: DeferredWork) -> None:
-        """Take work out of the queue, without any report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
+        """Take work out of the queue, without a report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
         self._check_open()
         check_instance("work", work, DeferredWork)
         cancel_work(self, work)
 
     def flush_work(self, cntr: Counter | None = None) -> None:
-        """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
+        """Take all work out of the queue, or all that waits for this counter: ``FI_FLUSH_WORK``."""
         self._check_open()
         check_instance("cntr", cntr, Counter, NoneType)
         flush_work(self, cntr)
@@ -447,7 +452,7 @@ class Domain(DomainBase):
 def _endpoint_class(
     ep_type: EpType, request: ConnectionRequest | None, *, lanes: bool
 ) -> Callable[..., Endpoint]:
-    """What makes an endpoint of this type. Raises FI_EOPNOTSUPP if nothing does."""
+    """Return the constructor of an endpoint of this type. Raises FI_EOPNOTSUPP for an unknown type."""
     if ep_type is EpType.FI_EP_MSG:
         return functools.partial(ConnectedEndpoint, request=request)
     if ep_type in (EpType.FI_EP_RDM, EpType.FI_EP_DGRAM):

@@ -1,4 +1,4 @@
-"""A domain as what is made from it knows it. :class:`amoeba.libfabric.objects.domain.Domain` makes all that."""
+"""The base of domains, for objects made from one; :class:`amoeba.libfabric.objects.domain.Domain` makes them."""
 
 from dataclasses import dataclass
 
@@ -25,19 +25,19 @@ class AtomicAttr:
     """``struct fi_atomic_attr``."""
 
     count: int
-    """Most elements of one operation."""
+    """Maximum number of elements of one operation."""
     size: int
     """Bytes of one element."""
 
 
 class DomainBase(QueueOwner):
-    """A protection domain, and where its events are told."""
+    """A protection domain, and its event queue."""
 
     def __init__(self, fabric: FabricObject, protection: ProtectionDomain, mr_mode: MrMode) -> None:
         self.protection = protection
         self.mr_mode = mr_mode
         self.registers_locally = bool(mr_mode & MrMode.FI_MR_LOCAL)
-        """Operations name the regions of their buffers, so that nothing is granted to the NIC for them."""
+        """Operations name the regions of their buffers, so that the driver grants the NIC nothing for them."""
         self.job_id = protection.job_id
         self.pid_on_fep = protection.pid_on_fep
         self.cswap_by_bits = protection.cswap_by_bits
@@ -45,11 +45,11 @@ class DomainBase(QueueOwner):
         super().__init__(fabric, protection.nic, protection.number)
 
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
-        """What this NIC's capability registers say about an atomic of the call family in ``flags``.
+        """Return the limits of an atomic of the call family in ``flags``, by the NIC's capability registers.
 
         With FI_TAGGED: on the buffer of a tagged receive.
 
-        Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
+        Raises FI_EOPNOTSUPP if the NIC does not execute the atomic, FI_EINVAL for both families at once.
         """
         self._check_open()
         datatype, op = check_datatype_argument(datatype), check_op(op)
@@ -76,7 +76,7 @@ class DomainBase(QueueOwner):
         auto.attend(self)
 
     def _attend(self) -> bool:
-        """Start what waits for counters."""
+        """Start operations that wait for counters."""
         if self._deferrals.live:
             self._deferrals.progress()
         return False

@@ -34,17 +34,17 @@ class Fabric(FabricObject):
     """NICs of one network, opened; closing the fabric closes everything opened through it, the NICs and the network.
 
     Progress is manual, until a domain is opened by an Info that says otherwise, or :meth:`automate` is called. From
-    then on a thread makes it, for all domains of the fabric, and any thread may use any object.
+    then on a thread makes progress for all domains of the fabric, and any thread may use any object.
 
     Parameters
     ----------
     devices : sequence of Device or Nic
-        From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`. A Nic, which others may use at the same
-        time, is not closed with the fabric, and neither is its network.
+        From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`. A Nic may have other users, and is not
+        closed with the fabric, nor is its network.
     name : str
         ``fabric_attr.name`` of what :meth:`getinfo` answers.
     retransmission : Retransmission, optional
-        When the NICs send again, and when they give a peer up; otherwise what their registers say. A NIC's own can be
+        When the NICs retransmit, and when they give a peer up; by default as their registers say. A NIC's own can be
         read and changed at any time as ``fabric.nics[n].retransmission``.
 
     Raises FabricError with FI_ENODEV or FI_ENOSYS for a device that this driver cannot drive.
@@ -84,7 +84,7 @@ class Fabric(FabricObject):
         return Progress.FI_PROGRESS_MANUAL if self._auto is None else Progress.FI_PROGRESS_AUTO
 
     def automate(self) -> None:
-        """Make progress automatic, and all calls safe for threads, until the fabric is closed. Nothing if it is so.
+        """Make progress automatic, and all calls safe for threads, until the fabric is closed. Idempotent.
 
         Raises FI_EBUSY while domains with manual progress are open.
         """
@@ -101,9 +101,9 @@ class Fabric(FabricObject):
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Meanwhile nothing happens with automatic progress, and other threads' calls wait.
+        """Pause automatic progress and other threads' calls meanwhile.
 
-        To be used around what is done to :attr:`network` or :attr:`devices` directly.
+        For direct access to :attr:`network` or :attr:`devices`.
         """
         with contextlib.nullcontext() if self._auto is None else self._auto:
             yield
@@ -116,17 +116,18 @@ class Fabric(FabricObject):
         service: str | None = None,
         flags: InfoFlags = _NO_INFO_FLAGS,
     ) -> list[Info]:
-        """What the fabric's NICs offer: one Info per endpoint type and NIC that does what ``hints`` ask for.
+        """Return the NICs' offers: one Info per endpoint type and NIC that satisfies ``hints``.
 
-        ``fi_getinfo``. Those of type FI_EP_RDM come first, then FI_EP_MSG and FI_EP_DGRAM, each by NIC.
+        ``fi_getinfo``. Offers of type FI_EP_RDM come first, then FI_EP_MSG and FI_EP_DGRAM, each by NIC.
 
-        ``node`` is a NIC, by its IPv4 address or a name; with FI_NUMERICHOST no name. It is the peer's, and
-        ``dest_addr`` of what is returned the address of its context that ``service`` names (``0`` if it names none;
-        see :mod:`amoeba.libfabric.objects.names`); with FI_SOURCE one of the fabric, and only that one is asked.
-        With FI_PROV_ATTR_ONLY one Info that says nothing but the provider.
+        ``node`` is the peer's NIC, by its IPv4 address or a name (with FI_NUMERICHOST an address). ``dest_addr`` of
+        the result is then the address of its context ``service``, by default ``0``; see
+        :mod:`amoeba.libfabric.objects.names`. With FI_SOURCE ``node`` is one of the fabric's NICs, the only one to
+        offer anything. With FI_PROV_ATTR_ONLY the result is one Info of the provider alone.
 
-        Raises FI_ENODATA if no NIC does it (the message names the field), or there is no such node; FI_EINVAL for a
-        service or an address in ``hints`` that is none, or FI_SOURCE without ``node``; FI_EBADFLAGS for other flags.
+        Raises FI_ENODATA if no NIC satisfies the hints (the message names the field), and for an unknown node. Raises
+        FI_EINVAL for an invalid service, an invalid address in ``hints``, or FI_SOURCE without ``node``. Raises
+        FI_EBADFLAGS for other flags.
         """
         self._check_open()
         check_instance("hints", hints, Info, NoneType)
@@ -165,9 +166,9 @@ class Fabric(FabricObject):
         return PassiveEndpoint(self, info)
 
     def trywait(self, *queues: Waitable) -> bool:
-        """Whether it is time to wait for the descriptors of these queues, counters and sets: ``fi_trywait``.
+        """Return whether it is time to wait for the descriptors of these queues, counters and sets: ``fi_trywait``.
 
-        If not (FI_EAGAIN), there is something to be read first. Takes completions, as reading them does.
+        If not (FI_EAGAIN), there is an entry to be read first. Takes completions, as reading them does.
         """
         self._check_open()
         ready = [queue._may_wait() for queue in queues]  # of all: each makes its descriptor say what is there
@@ -182,12 +183,12 @@ class Fabric(FabricObject):
         pid_on_fep: int | None = None,
         cswap_by_bits: bool = False,
     ) -> Domain:
-        """Open a NIC, by its index or by what :meth:`getinfo` said of it: see :class:`Domain`.
+        """Open a NIC, by its index or by an Info of :meth:`getinfo`: see :class:`Domain`.
 
         An Info says ``mr_mode``, job and process where they are not given; else these are
         :data:`~amoeba.libfabric.objects.info.DEFAULT_MR_MODE`, 1 and 1. One with FI_PROGRESS_AUTO makes progress of
-        the whole fabric automatic, as :meth:`automate` does. Raises FI_ENODEV if there is no such NIC,
-        FI_EBUSY as that does.
+        the whole fabric automatic, as :meth:`automate` does. Raises FI_ENODEV for an unknown NIC,
+        FI_EBUSY as :meth:`automate`.
         """
         self._check_open()
         if isinstance(nic, Info) and is_automatic(nic) and self._auto is None:
@@ -236,7 +237,7 @@ class Fabric(FabricObject):
 
     @property
     def _possible(self) -> tuple[Progress, ...]:
-        """The progress models that a domain opened now can have, first that which it has if nothing else is said."""
+        """Return the progress models that a domain opened now can have, the default first."""
         if self._auto is not None:
             return (Progress.FI_PROGRESS_AUTO,)
         in_use = any(isinstance(child, Domain) and not child.closed for child in self._children.values())
@@ -252,7 +253,7 @@ class Fabric(FabricObject):
             if self._auto is not None:
                 self._auto.stop()
                 for nic in self.nics:
-                    if nic not in self._own:  # others go on with it
+                    if nic not in self._own:  # others still use it
                         nic.on_doorbell, nic.advance = None, nic.device.advance
 
     def _release(self) -> None:

@@ -1,7 +1,7 @@
-"""What a NIC offers, and the choice among NICs by hints: fi_getinfo(3).
+"""The offers of NICs, and the choice among NICs by hints: fi_getinfo(3).
 
-What the driver and its NICs can do is claimed here and nowhere else: :func:`offer`. How each hint is compared
-with it is one rule per field: :data:`_RULES`.
+:func:`offer` claims the abilities of the driver and its NICs, as the only place. One rule per field compares each
+hint with the offer: :data:`_RULES`.
 """
 
 import dataclasses
@@ -69,19 +69,19 @@ PROVIDER_VERSION = version(0, 1)
 DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
 """Peers use virtual addresses; the application may choose keys."""
 _OFFERED_MR_MODE = DEFAULT_MR_MODE | MrMode.FI_MR_LOCAL
-"""What is made use of where the application is prepared for it."""
+"""Modes that the driver uses where the application supports them."""
 
 _MEMORY = Caps.FI_RMA | Caps.FI_ATOMIC
 _MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
 _INITIATOR = Caps.FI_READ | Caps.FI_WRITE
 _TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 _MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.FI_RECV))
-"""In which directions the first are possible."""
+"""The directions of the first capabilities."""
 _DOMAIN_CAPS = Caps.FI_LOCAL_COMM | Caps.FI_REMOTE_COMM
 _SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
-"""Free of charge: reported whether asked for or not."""
+"""Secondary capabilities without cost: reported whether asked for or not."""
 _OF_MEMORY = Caps.FI_RMA_EVENT
-"""Likewise, where peers reach memory: counters tell of what they do there."""
+"""Likewise, where peers access memory: counters count their accesses."""
 _BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_RMA_PMEM
 _TX_CAPS = _BOTH_WAYS | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_NAMED_RX_CTX
 _RX_CAPS = (
@@ -96,7 +96,7 @@ _RX_CAPS = (
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
 
 # Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
-# data of a long message is read later: what is posted behind it may come first.
+# data of a long message is read later: operations posted behind it may come first.
 _ORDER = (
     MsgOrder.FI_ORDER_RAR
     | MsgOrder.FI_ORDER_RAW
@@ -124,12 +124,12 @@ _TAG_FORMAT = 0xAAAA_AAAA_AAAA_AAAA
 _DATA_SIZE = 8
 _UET_VERSION = 1
 _MODES_ARE_BITS = version(1, 5)
-"""The release since which ``mr_mode`` is a set of what registration asks of the application."""
+"""The release since which ``mr_mode`` is a set of the application's duties in registration."""
 _DEFAULT_JOB = _DEFAULT_PID = 1
 
 
 def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) -> list[Info]:
-    """Everything that the driver does with the NICs of a fabric: first by reliable connectionless endpoints.
+    """Return all offers of a fabric's NICs: first by reliable connectionless endpoints.
 
     By each type of endpoint and NIC with each of these progress models, first with the first one.
     """
@@ -146,7 +146,7 @@ def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) 
 
 
 def _with_progress(offered: Info, model: Progress) -> Info:
-    """The same with this progress model, and what it means for threads."""
+    """Return an offer with this progress model, and its consequences for threads."""
     automatic = model is Progress.FI_PROGRESS_AUTO
     domain_attr = dataclasses.replace(
         offered.domain_attr,
@@ -158,7 +158,7 @@ def _with_progress(offered: Info, model: Progress) -> Info:
 
 
 def is_automatic(info: Info) -> bool:
-    """Whether a domain opened by this makes progress by itself; it does if it is safe for threads, too."""
+    """Return whether a domain opened by this makes progress by itself, as it does if it is safe for threads, too."""
     attr = info.domain_attr
     return (
         Progress.FI_PROGRESS_AUTO in (attr.control_progress, attr.data_progress)
@@ -167,7 +167,7 @@ def is_automatic(info: Info) -> bool:
 
 
 def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
-    """What a NIC, which is number ``index`` of its fabric, does by endpoints of type FI_EP_RDM."""
+    """Return the offer of a NIC, number ``index`` of its fabric, by endpoints of type FI_EP_RDM."""
     parameters = nic.parameters
     # of the contexts that a scalable endpoint takes, one at least is of the other kind
     most_contexts = max(1, parameters.contexts - 1)
@@ -227,7 +227,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
 
 
 def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
-    """The same NIC by endpoints of another type, which have one context of a kind, and not these capabilities."""
+    """Return the offer by endpoints of another type, with one context of a kind and without these capabilities."""
     return dataclasses.replace(
         offered,
         caps=offered.caps & ~caps,
@@ -239,13 +239,13 @@ def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
 
 
 def _connected(offered: Info) -> Info:
-    """By endpoints of type FI_EP_MSG: there is one peer, so nothing that chooses among peers."""
+    """Return the offer by endpoints of type FI_EP_MSG: no capabilities that choose among peers."""
     ep_attr = dataclasses.replace(offered.ep_attr, type=EpType.FI_EP_MSG)
     return _without(offered, Caps.FI_NAMED_RX_CTX | Caps.FI_SOURCE | Caps.FI_DIRECTED_RECV, ep_attr)
 
 
 def _datagrams(offered: Info, payload: int) -> Info:
-    """By endpoints of type FI_EP_DGRAM: messages of one packet."""
+    """Return the offer by endpoints of type FI_EP_DGRAM: messages of one packet."""
     ep_attr = dataclasses.replace(
         offered.ep_attr,
         type=EpType.FI_EP_DGRAM,
@@ -259,54 +259,57 @@ def _datagrams(offered: Info, payload: int) -> Info:
 
 
 class _MismatchError(Exception):
-    """Why an offer does not do what the hints ask for."""
+    """Why an offer does not satisfy the hints."""
 
 
 Rule = Callable[[Any, Any], Any]
-"""From what a hint wants and what is offered to what is granted. Raises _MismatchError."""
+"""From a hint and an offer to the granted value. Raises _MismatchError."""
 
 
 def _the_same(wanted: T, offered: T) -> T:
-    """The hint is left out or names what is offered."""
+    """Grant the offer if the hint is left out or equal."""
     if wanted and wanted != offered:
         raise _MismatchError(f"{offered!r}, wanted {wanted!r}")
     return offered
 
 
 def _at_most(wanted: int, offered: int) -> int:
-    """A limit or an optimum: what is offered must suffice."""
+    """Grant a limit or an optimum: the offer must suffice."""
     if wanted > offered:
         raise _MismatchError(f"at most {offered}, wanted {wanted}")
     return offered
 
 
 def _all_of(wanted: int, offered: int) -> int:
-    """Flags of which more may be offered than are wanted, such as guarantees."""
+    """Grant offered flags that include the wanted ones, such as guarantees."""
     if int(wanted) & ~int(offered):
         raise _MismatchError(f"{offered!r}, wanted {wanted!r}")
     return offered
 
 
 def _message_order(wanted: MsgOrder, offered: MsgOrder) -> MsgOrder:
-    """More than is wanted, but who names orders, and none between messages and other operations, gets none of them:
-    so messages that nobody reads hold up nothing else."""
+    """Grant offered orders that include the wanted ones.
+
+    Hints that name orders, but none between messages and other operations, get none of those between them. So unread
+    messages never block other operations.
+    """
     _all_of(wanted, offered)
     return offered & ~BETWEEN_KINDS if has_lanes(wanted) else offered
 
 
 def _some_of(wanted: int, offered: int) -> int:
-    """Flags that are offered and granted as wanted."""
+    """Grant the wanted flags if all are offered."""
     _all_of(wanted, offered)
     return wanted
 
 
 def _whatever(wanted: T, offered: T) -> T:
-    """The hint permits something, or says what the application would rather have: any offer is right."""
+    """Grant any offer: the hint permits something, or is a preference."""
     return offered
 
 
 def _capabilities(wanted: Caps, offered: Caps) -> Caps:
-    """fi_getinfo(3): what is asked for, every direction if none is named, and secondary ones that cost nothing."""
+    """Grant the wanted capabilities, every direction by default, and secondary ones without cost: fi_getinfo(3)."""
     if not wanted:
         return offered
     _all_of(wanted, offered)
@@ -329,40 +332,40 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
 
 
 def _receive_capabilities(wanted: Caps, offered: Caps) -> Caps:
-    """Likewise; FI_NAMED_RX_CTX is what senders do, and programs name it here, too."""
+    """Grant capabilities likewise; FI_NAMED_RX_CTX is the senders', but programs name it here, too."""
     return _capabilities(wanted & ~Caps.FI_NAMED_RX_CTX, offered)
 
 
 def _transmit_size(wanted: int, most: int) -> int:
-    """Descriptors under way: what an endpoint makes of the hint."""
+    """Grant outstanding descriptors: the size that an endpoint makes of the hint."""
     _at_most(wanted, most)
     return ring_size(wanted or DEFAULT_TX_SIZE)
 
 
 def _receive_size(wanted: int, most: int) -> int:
-    """Entries about peers that may wait to be read."""
+    """Grant entries about peers that may wait to be read."""
     _at_most(wanted, most)
     return wanted or min(DEFAULT_RX_SIZE, most)
 
 
 def _context_count(wanted: int, most: int) -> int:
-    """Contexts of a scalable endpoint; one for any other."""
+    """Grant contexts of a scalable endpoint; one for any other."""
     _at_most(wanted, most)
     return wanted or 1
 
 
 def _contexts_or_shared(wanted: int, most: int) -> int:
-    """Likewise, or FI_SHARED_CONTEXT."""
+    """Grant contexts likewise, or FI_SHARED_CONTEXT."""
     return wanted if wanted == FI_SHARED_CONTEXT else _context_count(wanted, most)
 
 
 def _progress_model(wanted: Progress, offered: Progress) -> Progress:
-    """fi_domain(3): automatic progress serves those, too, who would make it themselves."""
+    """Grant a progress model: automatic progress serves also applications that make it themselves. fi_domain(3)."""
     return offered if offered is Progress.FI_PROGRESS_AUTO else _the_same(wanted, offered)
 
 
 def _threading_model(wanted: Threading, offered: Threading) -> Threading:
-    """fi_domain(3): what is safe for all threads serves those, too, who take turns."""
+    """Grant a threading model: full thread safety serves also applications with weaker needs. fi_domain(3)."""
     return offered if offered is Threading.FI_THREAD_SAFE else _the_same(wanted, offered)
 
 
@@ -371,9 +374,9 @@ def _either_vector(wanted: AvType, offered: AvType) -> AvType:
 
 
 def _memory_mode(wanted: MrMode, offered: MrMode) -> MrMode:
-    """fi_mr(3): the modes that the application is prepared for, without those that it need not mind.
+    """Grant the modes that the application supports, without unnecessary ones: fi_mr(3).
 
-    None is needed here, but those offered are used where the application knows them.
+    The NICs need no mode, but the driver uses the offered ones where the application supports them.
     FI_MR_BASIC and FI_MR_SCALABLE, of before release 1.5, stay as they are.
     """
     if wanted & (MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABLE):
@@ -445,7 +448,7 @@ _RULES: dict[type, dict[str, Rule]] = {
 
 
 def _narrow(offered: Attribute, wanted: Attribute) -> Attribute:
-    """What of an attribute structure is granted. Raises _MismatchError, which names the field."""
+    """Return the granted part of an attribute structure. Raises _MismatchError, which names the field."""
     rules = _RULES[type(offered)]
     granted: dict[str, Any] = {}
     for field in dataclasses.fields(offered):
@@ -458,7 +461,7 @@ def _narrow(offered: Attribute, wanted: Attribute) -> Attribute:
 
 
 def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
-    """The same; the ring is made large enough for the wanted segments, and decides how many there may be."""
+    """Grant transmit attributes; the ring is large enough for the wanted segments, and determines their limit."""
     granted = _narrow(offered, wanted)
     segments = max(wanted.iov_limit, wanted.rma_iov_limit, 1)
     size = max(granted.size, ring_size(least_descriptors(segments)))
@@ -467,14 +470,14 @@ def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
 
 
 def _of_its_time(granted: DomainAttr, wanted: Info) -> DomainAttr:
-    """fi_mr(3): before release 1.5 no mode was none of those that there are; who names none gets FI_MR_SCALABLE."""
+    """Return the default mode of before release 1.5, FI_MR_SCALABLE, for hints without a mode: fi_mr(3)."""
     if 0 < wanted.fabric_attr.api_version < _MODES_ARE_BITS and wanted.domain_attr.mr_mode == MrMode(0):
         return dataclasses.replace(granted, mr_mode=MrMode.FI_MR_SCALABLE)
     return granted
 
 
 def _match(offered: Info, hints: Info | None) -> Info:
-    """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
+    """Return the granted part of an offer; hints of None grant all. Raises _MismatchError."""
     wanted = _or_default(hints)
     try:
         caps = _capabilities(wanted.caps, offered.caps)
@@ -499,12 +502,12 @@ def _match(offered: Info, hints: Info | None) -> Info:
 
 
 def _or_default(hints: Info | None) -> Info:
-    """Hints; of somebody who gives none, those that ask for nothing and know the default registration."""
+    """Return the hints; None becomes hints that ask for nothing and know the default registration."""
     return Info(domain_attr=DomainAttr(mr_mode=DEFAULT_MR_MODE)) if hints is None else hints
 
 
 def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
-    """The wanted source address, whose job and process id are free to choose, on the NIC that has it."""
+    """Return the wanted source address, with any job and process id, if this NIC has the address."""
     if offered is None or wanted is None:
         return offered
     own, asked = EndpointAddress.unpack(offered), EndpointAddress.unpack(wanted)
@@ -522,7 +525,7 @@ def select(
     flags: InfoFlags = _NO_FLAGS,
     nics: Mapping[int, bytes] = _NO_NICS,
 ) -> list[Info]:
-    """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`.
+    """Select among the offers of several NICs, fi_getinfo(3): see :meth:`amoeba.Fabric.getinfo`.
 
     ``nics``: Ethernet addresses by IPv4 address, among which nodes are found.
     """
@@ -557,7 +560,7 @@ def select(
 def _source_node(
     node: str | None, service: str | None, flags: InfoFlags, nics: Mapping[int, bytes]
 ) -> tuple[bytes, int]:
-    """The NIC that FI_SOURCE asks for."""
+    """Return the NIC that FI_SOURCE asks for."""
     if node is None and service is None:
         raise fabric_error(Errno.FI_EINVAL, "FI_SOURCE says that node is this side's, got None")
     if node is None or service is not None:
@@ -568,7 +571,7 @@ def _source_node(
 
 
 def _towards(hints: Info, node: str | None, service: str | None, flags: InfoFlags, nics: Mapping[int, bytes]) -> Info:
-    """The hints, with the address of this node and service as the destination."""
+    """Return the hints with the address of this node and service as the destination."""
     wanted = Service.parse(_FIRST_SERVICE if service is None else service)
     if node is None:
         raise fabric_error(Errno.FI_ENODATA, f"no NIC was named on which {service} is a service")
@@ -579,7 +582,7 @@ def _towards(hints: Info, node: str | None, service: str | None, flags: InfoFlag
 
 
 def nic_index(info: Info) -> int:
-    """The number in its fabric of the NIC that ``domain_attr.name`` names. Raises FI_ENODEV for another name."""
+    """Return the number in its fabric of the NIC ``domain_attr.name``. Raises FI_ENODEV for another name."""
     name = info.domain_attr.name or ""
     number = name.removeprefix(PROVIDER)
     if not name.startswith(PROVIDER) or not number.isdecimal():
@@ -588,7 +591,7 @@ def nic_index(info: Info) -> int:
 
 
 def registration_mode(mr_mode: MrMode) -> MrMode:
-    """The mode bits that an answer's ``mr_mode`` stands for: those of before release 1.5 are several at once."""
+    """Return the mode bits of an answer's ``mr_mode``: modes of before release 1.5 are several at once."""
     if mr_mode & MrMode.FI_MR_BASIC:
         return DEFAULT_MR_MODE | MrMode.FI_MR_PROV_KEY
     return mr_mode & ~MrMode.FI_MR_SCALABLE

@@ -1,4 +1,4 @@
-"""Memory regions: memory that peers of a domain may reach. fi_mr(3)."""
+"""Memory regions: memory that peers of a domain may access. fi_mr(3)."""
 
 import contextlib
 import sys
@@ -34,7 +34,7 @@ _RAW_KEY_SIZE = 8
 
 
 class UnclosedRegionWarning(ResourceWarning):
-    """The last reference to a region has gone: from now on its peers are refused.
+    """The last reference to a region has gone: the NIC refuses its peers from now on.
 
     Shown once for every place, unless the program is run with options of its own for warnings.
     """
@@ -45,7 +45,7 @@ if not sys.warnoptions:
 
 
 def key_of(raw_key: bytes) -> int:
-    """The key that a peer's :meth:`MemoryRegion.raw_attr` has told. Raises FI_EINVAL for bytes that are none."""
+    """Return the key of a peer's :meth:`MemoryRegion.raw_attr`. Raises FI_EINVAL for invalid bytes."""
     check_instance("raw_key", raw_key, bytes, bytearray, memoryview)
     if len(raw_key) != _RAW_KEY_SIZE:
         raise fabric_error(Errno.FI_EINVAL, f"a key has {_RAW_KEY_SIZE} bytes, got {len(raw_key)}")
@@ -54,7 +54,7 @@ def key_of(raw_key: bytes) -> int:
 
 @dataclass(frozen=True)
 class MrAttr:
-    """``struct fi_mr_attr``. Without FI_HMEM, which no NIC has, its ``iface`` and ``device`` say nothing."""
+    """``struct fi_mr_attr``. Without FI_HMEM, which no NIC has, its ``iface`` and ``device`` have no meaning."""
 
     mr_iov: Sequence[Buffer]
     """The memory: one buffer, as ``mr_iov_limit`` says."""
@@ -65,28 +65,28 @@ class MrAttr:
     context: Any = None
     """Comes back in its FI_MR_COMPLETE."""
     auth_key: bytes | None = None
-    """Endpoints have none, so there can be none here."""
+    """Endpoints have no authorization keys, so a region cannot have one."""
 
 
 class MemoryRegion(FabricObject):
     """Memory registered in place; peers reach it by :attr:`key` from :attr:`address` on until it is closed.
 
-    This side's operations that were posted with it as their ``desc`` before go on to their end.
+    This side's earlier operations with the region as their ``desc`` continue to their end.
 
     Parameters
     ----------
     buffer : contiguous buffer
         Kept alive by the region. Must be writable if ``access`` has FI_READ, FI_RECV or FI_REMOTE_WRITE.
     access : MrAccess
-        What it may be used for, at least one bit.
+        The allowed uses, at least one bit.
     requested_key : int, optional
-        The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
+        The key to use; ignored with FI_MR_PROV_KEY. By default the domain chooses an unguessable key.
     flags : MrFlags, optional
-        FI_RMA_PMEM: the memory is persistent, which nobody but the application can know. Peers that are to commit
+        FI_RMA_PMEM: the memory is persistent, which only the application can know. Peers that commit
         their changes (FI_COMMIT_COMPLETE) need FI_REMOTE_READ in ``access``.
 
-    Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, FI_ENOKEY if the key is in use, FI_ENOSPC
-    if the key table is full, or all slots where the requested key may lie are taken.
+    Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, and FI_ENOKEY if the key is in use. Raises
+    FI_ENOSPC if the key table is full, or all slots where the requested key may lie are taken.
     """
 
     _warning = UnclosedRegionWarning
@@ -114,16 +114,16 @@ class MemoryRegion(FabricObject):
         if not self._view.nbytes:
             raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
         self.persistent = bool(flags & MrFlags.FI_RMA_PMEM)
-        """The memory keeps what is committed to it, as its owner says."""
+        """Whether the memory keeps committed data, as its owner says."""
         self.access = access
         self.access_bits = int(access)
-        """The same as a plain number, which is several times faster to test."""
+        """The access as a plain number, which is several times faster to test."""
         self.start = address_of(self._view)
         """Virtual address of the first byte."""
         self.length = self._view.nbytes
         virtual = bool(domain.mr_mode & MrMode.FI_MR_VIRT_ADDR)
         self.address = self.start if virtual else 0
-        """What peers give as ``addr`` for the first byte."""
+        """The ``addr`` by which peers name the first byte."""
         permitted = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
         if self.access & MrAccess.FI_REMOTE_READ:
             permitted |= KeyFlags.REMOTE_READ
@@ -135,20 +135,20 @@ class MemoryRegion(FabricObject):
         self._domain = domain.number
         self._counters = Counters()
         self.key = self._nic.keys.store(wanted, self.start, self.length, domain.number, permitted)
-        """What peers give as ``key``."""
+        """The ``key`` by which peers name the region."""
         self._writable = writable
         self._nic.dma.grant(self.start, self.length, writable=writable, whose=OfDomain(self._domain))
         super().__init__(domain)
 
     def bind(self, counter: Counter, flags: BindFlags) -> None:
-        """Count what peers do by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
+        """Count peers' accesses by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
 
         With FI_REMOTE_READ reads, fetching and comparing atomics; with FI_REMOTE_WRITE writes, and all atomics but
         FI_ATOMIC_READ, also where a compare fails. A counter of both counts an operation once. Refused operations
         count as the counter's errors.
 
-        Raises FI_EBADFLAGS for other flags, FI_EINVAL if that is counted already or the counter belongs to another
-        domain or is none, FI_ENOSPC if the NIC has no event counter left.
+        Raises FI_EBADFLAGS for other flags. Raises FI_EINVAL for an object that is no counter, for another domain's
+        counter, and for a second one. Raises FI_ENOSPC if the NIC has no event counter left.
         """
         self._check_open()
         if not isinstance(counter, Counter):
@@ -173,13 +173,13 @@ class MemoryRegion(FabricObject):
         counter._adopt(self)
 
     def enable(self) -> None:
-        """Let peers in: ``fi_mr_enable``. They may be since the region was registered."""
+        """Let peers in: ``fi_mr_enable``. Regions let peers in since their registration, so this does nothing."""
         self._check_open()
 
     def refresh(self, iov: Sequence[Buffer] | None = None) -> None:
-        """The pages of these parts of the region, or all, may be others now: ``fi_mr_refresh``.
+        """Note that pages of these parts of the region, or of all, may have changed: ``fi_mr_refresh``.
 
-        The NIC reaches memory by virtual address, so it sees that for itself. Raises FI_EINVAL for what is no part.
+        The NIC accesses memory by virtual address, so changes need no action. Raises FI_EINVAL for memory outside.
         """
         self._check_open()
         for part in iov or ():
@@ -188,7 +188,7 @@ class MemoryRegion(FabricObject):
                 raise fabric_error(Errno.FI_EINVAL, f"{view.nbytes} bytes lie outside {self!r}")
 
     def raw_attr(self) -> tuple[int, bytes]:
-        """(address, key) to be told to peers, who make a key of it by ``Domain.map_raw``: ``fi_mr_raw_attr``."""
+        """Return (address, key) for peers, who make a key of it by ``Domain.map_raw``: ``fi_mr_raw_attr``."""
         self._check_open()
         return self.address, self.key.to_bytes(_RAW_KEY_SIZE, "little")
 
@@ -201,7 +201,7 @@ class MemoryRegion(FabricObject):
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
             self._nic.keys.remove(self.key)
-            # operations under way with this region go on as if they had been posted without it
+            # outstanding operations with this region continue as if they had been posted without it
             used = uninterrupted(
                 self._nic.dma.hand_over, self, self._view, self.start, self.length, self._writable,
                 OfDomain(self._domain),

@@ -1,7 +1,7 @@
-"""Nodes and services: how fi_getinfo(3) and fi_av(3) name endpoints in words.
+"""Nodes and services: the names of endpoints for fi_getinfo(3) and fi_av(3).
 
-A node is a NIC, by its IPv4 address or by a name that the host resolves to it. A service is a context of it, in
-figures, behind that of the process if it is another than this side's: ``3``, ``2/3``. The endpoints of a NIC take
+A node is a NIC, by its IPv4 address or by a name that the host resolves to it. A service is the number of a context
+there, after that of the process if it is not this side's: ``3``, ``2/3``. The endpoints of a NIC take
 contexts from 0 on, in the order in which they are enabled.
 """
 
@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 @dataclass(frozen=True)
 class Service:
-    """A context of a node, and whose it is."""
+    """A context of a node, and its process."""
 
     context: int
     process: int | None = None
@@ -32,7 +32,7 @@ class Service:
 
     @classmethod
     def parse(cls, text: str) -> "Service":
-        """Raises FI_EINVAL for what is no service."""
+        """Parse a service. Raises FI_EINVAL for other text."""
         found = _SERVICE.fullmatch(text)
         if found is None:
             raise fabric_error(
@@ -42,7 +42,7 @@ class Service:
         return cls(int(context), None if process is None else int(process))
 
     def at(self, address: EndpointAddress) -> EndpointAddress:
-        """Its address on the node of this one, in the same job."""
+        """Return its address on the node of this address, in the same job."""
         process = address.pid_on_fep if self.process is None else self.process
         return dataclasses.replace(address, pid_on_fep=process, resource_index=self.context, contexts=1)
 
@@ -50,7 +50,7 @@ class Service:
 def find_node(node: str, nics: Mapping[int, bytes], *, numeric: bool = False) -> tuple[bytes, int]:
     """(Ethernet address, IPv4 address) of a node; ``nics`` are Ethernet addresses by IPv4 address.
 
-    ``numeric``: it is in figures, not a name. Raises FI_EINVAL if it is not, FI_ENODATA if there is no such NIC.
+    ``numeric``: the node is an address, not a name. Raises FI_EINVAL for a name then, FI_ENODATA for an unknown NIC.
     """
     for ip in _numbers_of(node, numeric):
         if ip in nics:
@@ -59,7 +59,7 @@ def find_node(node: str, nics: Mapping[int, bytes], *, numeric: bool = False) ->
 
 
 def _numbers_of(node: str, numeric: bool) -> list[int]:
-    """The IPv4 addresses of a node."""
+    """Return the IPv4 addresses of a node."""
     try:
         return [int(ipaddress.IPv4Address(node))]
     except ValueError:
@@ -73,7 +73,7 @@ def _numbers_of(node: str, numeric: bool) -> list[int]:
 
 
 def following(node: str, count: int) -> list[str]:
-    """``count`` nodes from this one on: 10.0.0.1, 10.0.0.2, or host9, host10.
+    """Return ``count`` nodes from this one on: 10.0.0.1, 10.0.0.2, or host9, host10.
 
     Raises FI_EINVAL for more than one node from one whose name does not end with a number, or beyond 255.255.255.255.
     """

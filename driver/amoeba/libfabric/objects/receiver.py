@@ -1,4 +1,4 @@
-"""The receiving half of endpoints: where messages come to, and peers' operations are told."""
+"""The receiving half of endpoints: takes messages, and reports peers' operations."""
 
 from typing import Any, Protocol
 
@@ -24,13 +24,13 @@ MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
 
 
 def identity_of(av: AddressVector, number: int) -> tuple[int, int]:
-    """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
+    """Return a peer's identity in its messages: IPv4 address and context. Raises FI_EINVAL for an unknown number."""
     address = av._sender(number)
     return address.ip, address.resource_index
 
 
 class ReceivePool(Protocol):
-    """A shared receive context, as an endpoint knows it that is bound to it."""
+    """A shared receive context, as an endpoint bound to it uses it."""
 
     def _check_joining(self, caps: Caps | None, av: AddressVector | None) -> None:
         """Raise FI_EINVAL for an endpoint that does not suit."""
@@ -40,10 +40,10 @@ class ReceivePool(Protocol):
 
 
 class Receiver:
-    """Tells a completion queue, if one is bound, of messages and of peers' operations with immediate data.
+    """Reports messages and peers' operations with immediate data to a completion queue, if one is bound.
 
-    ``rx_size``: entries that may wait to be read before peers must wait. Raises FI_EINVAL if no ring has so many.
-    ``caps``: what the endpoint is to be capable of; None: of all for which queues are bound. ``sends``: messages can
+    ``rx_size``: entries that may wait to be read before peers must wait. Raises FI_EINVAL beyond the size of a ring.
+    ``caps``: the capabilities of the endpoint; None: all for which queues are bound. ``sends``: messages can
     be sent that their receivers read. ``connected``: there is one peer, so receives need not name any.
     """
 
@@ -55,21 +55,21 @@ class Receiver:
         self._sends = sends
         self._connected = connected
         self.srx: ReceivePool | None = None
-        """Whose receives messages meet, if not its own; bound before :meth:`start`."""
+        """The shared context whose receives messages match, if any; bound before :meth:`start`."""
         self.share: Share | None = None
-        """What that has for this endpoint, from :meth:`start` to :meth:`release`."""
+        """The shared context's part for this endpoint, from :meth:`start` to :meth:`release`."""
         self.queue: CompletionQueue[Any] | None = None
         """Bound before :meth:`start`."""
         self.selective = False
-        """The queue hears of successful receives only where FI_COMPLETION asks for it."""
+        """The queue reports successful receives only with FI_COMPLETION."""
         self.min_multi_recv: int = 0
-        """A buffer of FI_MULTI_RECV with less room than this is given back: FI_OPT_MIN_MULTI_RECV."""
+        """The NIC releases a buffer of FI_MULTI_RECV with less free space: FI_OPT_MIN_MULTI_RECV."""
         self.dispatch: Dispatch | None = None
-        """From :meth:`start` to :meth:`release`, if there is something to hear of."""
+        """Set from :meth:`start` to :meth:`release`, if there are events to report."""
         self.receives: Receives | None = None
-        """From :meth:`start` to :meth:`release`, if there is a queue and messages can be received."""
+        """Set from :meth:`start` to :meth:`release`, if there is a queue and messages can be received."""
         self.long_sends: LongSends | None = None
-        """From :meth:`start` to :meth:`release`, if messages can be sent that their receivers read."""
+        """Set from :meth:`start` to :meth:`release`, if messages can be sent that their receivers read."""
         self._av: AddressVector | None = None
 
     def resize(self, rx_size: int) -> None:
@@ -86,28 +86,28 @@ class Receiver:
 
     @property
     def directed(self) -> bool:
-        """Receives heed ``src_addr``."""
+        """Whether receives use ``src_addr``."""
         return self.caps is None or Caps.FI_DIRECTED_RECV in self.caps
 
     @property
     def multi(self) -> bool:
-        """Receives may have FI_MULTI_RECV."""
+        """Whether receives may have FI_MULTI_RECV."""
         return self.caps is None or Caps.FI_MULTI_RECV in self.caps
 
     @property
     def takes_messages(self) -> bool:
-        """Messages can be received: there is a queue for them, and nobody has chosen otherwise."""
+        """Whether messages can be received: a queue is bound for them, and ``caps`` allow them."""
         return self.queue is not None and (
             self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_RECV in self.caps)
         )
 
     @property
     def _sends_long(self) -> bool:
-        """Messages can be sent that their receivers read, of which they tell by events."""
+        """Whether messages can be sent that their receivers read, which cause events."""
         return self._sends and (self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_SEND in self.caps))
 
     def identity_of(self, number: int) -> tuple[int, int]:
-        """:func:`identity_of` a peer of this endpoint."""
+        """Return :func:`identity_of` a peer of this endpoint."""
         assert self._av is not None  # the endpoint is enabled
         return identity_of(self._av, number)
 
@@ -120,19 +120,19 @@ class Receiver:
         self.srx._check_joining(self.caps, None if self._connected else av)
 
     def bind(self, queue: CompletionQueue[Any], flags: BindFlags) -> None:
-        """Report to this queue."""
+        """Report to a queue."""
         self.queue = queue
         self.selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
 
     def start_listening(self, context: Context, av: AddressVector) -> None:
-        """Give a context events that is to be enabled and only hears of peers' operations."""
+        """Give events to a context that is to be enabled and only reports peers' operations."""
         if self.queue is not None:
             self._listen(context, av)
 
     def start(self, context: Context, av: AddressVector, counters: Counters) -> None:
-        """Give a context that is to be enabled what it receives with, as far as there is somebody to hear of it.
+        """Give a context that is to be enabled its receiving parts, as far as their results are reported.
 
-        It has rings, to post through and to read long messages, and peers.
+        The context has rings, to post through and to read long messages, and peers.
         """
         self._av = av
         if self.queue is None and not self._sends_long:
@@ -154,24 +154,24 @@ class Receiver:
         self.share = self.srx._join(context, self.queue, outlet, None if self._connected else av)
 
     def _listen(self, context: Context, av: AddressVector) -> None:
-        """Let the context have events, and the queue hear of them."""
+        """Give the context events, and report them to the queue."""
         self.dispatch = context.open_events(self.rx_size, av._number_of, listening=self.queue is not None)
         if self.queue is not None:
             self.queue._attach(self.dispatch)
 
     @property
     def size_left(self) -> int:
-        """Receives that can be posted, and entries that may come, before there are over ``rx_size`` of either."""
+        """Return the receives that can be posted, and entries that may come, within ``rx_size`` of either."""
         waiting = 0 if self.dispatch is None else self.dispatch.waiting
         return max(0, self.rx_size - max(waiting, 0 if self.receives is None else self.receives.posted))
 
     def stop(self) -> None:
-        """Report nothing any more."""
+        """Stop all reports."""
         if self.queue is not None and self.dispatch is not None:
             self.queue._detach(self.dispatch)
         if self.queue is not None and self.share is not None:
             self.queue._detach(self.share)
 
     def release(self) -> None:
-        """The context has been closed."""
+        """Forget the parts of a closed context."""
         self.long_sends = self.receives = self.dispatch = self.share = None

@@ -1,4 +1,4 @@
-"""A peer's memory as a NumPy array: slices to read and write, and updates that are atomic."""
+"""A peer's memory as a NumPy array: slices to read and write, and atomic updates."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ _UFUNCS = {
     np.bitwise_xor: Op.FI_BXOR,
     np.subtract: Op.FI_DIFF,
 }
-"""NumPy's functions that an operation does the same as."""
+"""Operations by the NumPy functions that do the same."""
 _WRITE = DescriptorOpcode.WRITE
 _READ = DescriptorOpcode.READ
 _ATOMIC = DescriptorOpcode.ATOMIC
@@ -39,11 +39,11 @@ _FETCH = DescriptorOpcode.FETCH_ATOMIC
 _COMPARE = DescriptorOpcode.COMPARE_ATOMIC
 
 Key = Any
-"""What stands between brackets: integers, slices, ``...``, ``None``; or arrays of integers, or a boolean one."""
+"""An index: integers, slices, ``...``, ``None``; or arrays of integers, or a boolean one."""
 
 
 class RemotePlace(Protocol):
-    """Where a peer has its memory: a memory region, or what the peer told of one."""
+    """The place of a peer's memory: a memory region, or the peer's description of one."""
 
     @property
     def address(self) -> int: ...
@@ -53,7 +53,7 @@ class RemotePlace(Protocol):
 
 
 class Batching(Protocol):
-    """What an array is reached through: an endpoint."""
+    """The endpoint through which an array is reached."""
 
     def _execute(
         self,
@@ -80,13 +80,13 @@ class RemoteArray(InPlaceOperators):
     dimensions. Elements are exchanged as they lie in memory; only updates are atomic, each of one
     element.
 
-    Reading gives a :class:`RemoteValue`: a read-only NumPy array of what was there.
+    Reading gives a :class:`RemoteValue`: a read-only NumPy array of the values read.
     ``array[key] += values`` is a read and an atomic update of each element, and so are ``-=``, ``*=``, ``&=``, ``|=``
     and ``^=``; ``array += values`` reads nothing. The other in-place operators have no atomic operation, and raise
     TypeError. ``array[key] = array[key] + values`` is a read and a write, between which others may update.
 
-    Every call waits until it is done. What else completes meanwhile stays for those who read the endpoint's queue,
-    which hears nothing of this one.
+    Every call waits for its end. Other completions stay in the endpoint's queue, and the array's own operations
+    write no entries there.
 
     Raises IndexError as NumPy does, before anything is done, and the error of the first operation that failed.
     """
@@ -156,7 +156,7 @@ class RemoteArray(InPlaceOperators):
             self._execute(_WRITE, place.offsets, buf=data.reshape(len(place.offsets), place.run))
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The whole array, read now. Raises ValueError if NumPy wants no copy."""
+        """Read the whole array now. Raises ValueError if NumPy wants no copy."""
         if copy is False:
             raise ValueError("what a peer has is always copied")
         out = np.empty(self.shape, self.dtype)
@@ -244,11 +244,11 @@ class RemoteArray(InPlaceOperators):
     # Indices
 
     def _place(self, key: Key) -> Place:
-        """The elements that ``key`` names. Raises IndexError."""
+        """Return the elements that ``key`` names. Raises IndexError."""
         return Place(self, *self._places(key))
 
     def _places(self, key: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...], int]:
-        """(offsets in bytes of stretches, shape of what ``key`` names, elements of a stretch). Raises IndexError."""
+        """Return (offsets in bytes of stretches, shape of ``key``, elements of a stretch). Raises IndexError."""
         keys = key if isinstance(key, tuple) else (key,)
         named = sum(np.ndim(each) if _is_mask(each) else each is not None and each is not Ellipsis for each in keys)
         if named > self.ndim:
@@ -293,7 +293,7 @@ class RemoteArray(InPlaceOperators):
         return start, tuple(shape), tuple(strides)
 
     def _chosen(self, keys: tuple[Key, ...]) -> tuple[npt.NDArray[np.uint64], tuple[int, ...], int]:
-        """The same of what arrays choose along the first dimensions."""
+        """Return the same as :meth:`_places` for arrays that choose along the first dimensions."""
         arrays: list[npt.NDArray[Any]] = []
         for key in keys:
             if isinstance(key, slice | EllipsisType) or key is None:
@@ -320,7 +320,7 @@ class RemoteArray(InPlaceOperators):
         return self._each(place), place.shape
 
     def _each(self, place: Place) -> npt.NDArray[np.uint64]:
-        """The offset in bytes of each element of a place."""
+        """Return the offset in bytes of each element of a place."""
         within = np.arange(place.run, dtype=np.uint64) * np.uint64(self.dtype.itemsize)
         return (place.offsets[:, None] + within).reshape(-1)
 
@@ -341,7 +341,7 @@ def _is_basic(key: Key) -> bool:
 
 
 def _in_range(indices: npt.NDArray[Any], axis: int, length: int) -> npt.NDArray[np.int64]:
-    """Indices from 0 on, also for those that count from the end. Raises IndexError."""
+    """Return indices from 0 on, also for indices that count from the end. Raises IndexError."""
     if indices.size and (int(indices.min()) < -length or int(indices.max()) >= length):
         wrong = indices[(indices < -length) | (indices >= length)].reshape(-1)[0]
         raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")

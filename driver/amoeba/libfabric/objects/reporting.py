@@ -1,4 +1,4 @@
-"""Which completion queues hear of the operations of an endpoint, or of what stands for one."""
+"""The completion queues that report operations of an endpoint, or of an object in its place."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ __all__ = ["receive_queues", "transmit_queue"]
 
 
 def receive_queues(endpoint: ReceiveOperations) -> Sequence[CompletionQueue[Any] | None]:
-    """Those that may hear of receives: of a shared receive context the queues of all endpoints that are enabled."""
+    """Return the queues that may report receives; for a shared context those of all its enabled endpoints."""
     return endpoint._telling_queues()
 
 
 def transmit_queue(endpoint: Any) -> CompletionQueue[Any] | None:
-    """The one that hears of what is transmitted; None without, and of what does not transmit."""
+    """Return the queue that reports transmissions; None without one, and for an object that does not transmit."""
     queue: CompletionQueue[Any] | None = getattr(endpoint, "_cq", None)
     return queue

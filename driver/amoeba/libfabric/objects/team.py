@@ -1,7 +1,7 @@
-"""Ranks that run one program, each with a NIC, and memory that each of them has at the same place: teams and windows.
+"""Teams and windows: ranks that run one program, each with a NIC, and an array at each rank that all ranks reach.
 
-A team is what MPI calls a communicator and UCC a team; its window is MPI's, of OpenSHMEM's symmetric memory. What
-ranks tell each other about themselves, addresses and keys, goes beside the NICs: through the process they share
+A team is MPI's communicator and UCC's team; its window is MPI's window, made of OpenSHMEM's symmetric memory. Ranks
+exchange addresses and keys beside the NICs: through the process they share
 (:func:`run_team`), or over TCP between processes (:meth:`Team.join`).
 """
 
@@ -35,7 +35,7 @@ _GRACE = 5.0
 
 
 class Meeting(Protocol):
-    """Where ranks exchange what they know: a :class:`amoeba.Rendezvous`, or one within a process."""
+    """A place where ranks exchange values: a :class:`amoeba.Rendezvous`, or one within a process."""
 
     def exchange(self, value: object) -> list[Any]:
         """Give a value that JSON can carry, and get everybody's, by rank."""
@@ -54,7 +54,7 @@ class _Threads:
         try:
             self._barrier.wait()
             values = [json.loads(slot) for slot in self._slots]
-            self._barrier.wait()  # nobody writes again before all have read
+            self._barrier.wait()  # no rank writes again before all have read
         except threading.BrokenBarrierError:
             raise fabric_error(Errno.FI_ECONNABORTED, "another rank of the team has ended") from None
         return values
@@ -63,9 +63,9 @@ class _Threads:
 class Team:
     """One rank's place among the ranks of a program: what :func:`run_team` gives it, or :meth:`join`.
 
-    Ranks are numbered from 0, and so are they in the address vector: ``dest_addr`` of the team's :attr:`endpoint` is
-    a rank. That endpoint and its :attr:`queue` are the team's own, which posts, and takes entries, in each call; they
-    are free between calls, and for others open endpoints of :attr:`domain`.
+    Ranks are numbered from 0, also in the address vector: ``dest_addr`` of the team's :attr:`endpoint` is
+    a rank. The endpoint and its :attr:`queue` are the team's own: each call posts operations and takes entries. They
+    are free between calls; for other uses open endpoints of :attr:`domain`.
 
     Every rank makes the same calls of :meth:`exchange`, :meth:`barrier` and :meth:`window`, in the same order. A
     context manager: closing it closes what it has opened.
@@ -75,7 +75,7 @@ class Team:
         self.rank = rank
         """This rank's number."""
         self.ranks = ranks
-        """How many there are."""
+        """The number of ranks."""
         self.domain = domain
         self._meeting = meeting
         self._fabric: Fabric | None = None
@@ -106,7 +106,7 @@ class Team:
     # Meeting
 
     def exchange(self, value: object = None) -> list[Any]:
-        """Give a value that JSON can carry, and get everybody's, by rank: nobody returns before all have called.
+        """Give a value that JSON can carry, and get the values of all ranks; return only after all have called.
 
         Not by the NICs, but beside them: for addresses and keys, not for data. Raises TypeError for what JSON cannot
         carry, FI_ECONNABORTED if another rank has ended.
@@ -118,10 +118,10 @@ class Team:
         self.exchange()
 
     def window(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.uint64) -> "Window":
-        """An array of zeros at every rank, which all ranks reach: see :class:`Window`. Every rank calls this.
+        """Make an array of zeros at every rank, which all ranks reach: see :class:`Window`. Every rank calls this.
 
-        It stays until the team is closed. Raises FI_EINVAL for a dtype of references, a shape without elements, and
-        what another rank asks for otherwise.
+        The array stays until the team is closed. Raises FI_EINVAL for a dtype of references, a shape without
+        elements, and another rank's different arguments.
         """
         self._windows.append(Window(self, shape, dtype))
         return self._windows[-1]
@@ -132,7 +132,7 @@ class Team:
         """Send a contiguous buffer to a rank, whose :meth:`recv` names this rank and this tag of 32 bits.
 
         Returns when ``buf`` may be changed; a message longer than a packet is over only when it has been received.
-        Raises FI_EINVAL for a rank or tag that there is not, and what :meth:`Endpoint.tsend` raises.
+        Raises FI_EINVAL for an invalid rank or tag, and the errors of :meth:`Endpoint.tsend`.
         """
         self.queue.post_and_wait(self.endpoint.tsend, buf, self._check(rank), self._tag(self.rank, tag))
 
@@ -161,7 +161,7 @@ class Team:
 
     @staticmethod
     def _tag(source: int, tag: int) -> int:
-        """What travels: the sender's rank above the tag."""
+        """Return the tag on the wire: the sender's rank above the tag."""
         tag = check_number("tag", tag)
         if tag >> _TAG_BITS:
             raise fabric_error(Errno.FI_EINVAL, f"tag: expected {_TAG_BITS} bits, got {tag:#x}")
@@ -187,7 +187,7 @@ class Team:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
-        elif self._fabric is not None:  # whoever has failed waits for nobody
+        elif self._fabric is not None:  # a rank that has failed waits for no other
             self._fabric.close()
 
     def __repr__(self) -> str:
@@ -197,8 +197,8 @@ class Team:
 class Window(Sequence[RemoteArray]):
     """An array of each rank's, which all ranks reach: ``window[rank]`` is a :class:`RemoteArray`.
 
-    :attr:`local` is this rank's own, in its memory. Reading and writing it there is not ordered with what NICs do to
-    it, and not atomic with it: update it by ``window[team.rank]`` while others do, and read it after a barrier.
+    :attr:`local` is this rank's own array, in its memory. Local reads and writes are neither ordered nor atomic with
+    accesses of NICs. So update the array by ``window[team.rank]`` while others do, and read it after a barrier.
     """
 
     def __init__(self, team: Team, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> None:
@@ -224,7 +224,7 @@ class Window(Sequence[RemoteArray]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each rank's array."""
+        """Shape of each rank's array."""
         return self.local.shape
 
     @property
@@ -232,16 +232,16 @@ class Window(Sequence[RemoteArray]):
         return self.local.dtype
 
     def __getitem__(self, rank: Any) -> Any:
-        """A rank's array, counted as a list's elements. Raises IndexError for a rank that there is not."""
+        """Return a rank's array, counted as a list's elements. Raises IndexError for an invalid rank."""
         return self._arrays[rank]
 
     def __setitem__(self, rank: Any, values: Any) -> None:
-        """Let ``window[rank] += values`` be the update that it is. Raises TypeError for anything else."""
+        """Let ``window[rank] += values`` be the update that it is. Raises TypeError for other values."""
         if values is not self._arrays[rank]:
             raise TypeError("a window's arrays cannot be replaced: write elements, as window[rank][...] = values")
 
     def __len__(self) -> int:
-        """How many ranks there are."""
+        """Return the number of ranks."""
         return len(self._arrays)
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ def run_team(program: Callable[[Team], T], kinds: Sequence[str] = ("model", "mod
     """Run a program once for each NIC of a cluster, in a thread of its own; returns what each rank returned.
 
     ``options`` are :func:`amoeba.open_cluster`'s; progress is automatic. If a rank raises, the others' waits end with
-    errors of their own, and its error is raised here with a note that names the rank; so does Ctrl-C end them all.
+    errors of their own. The rank's error is raised here with a note that names the rank; Ctrl-C ends all ranks, too.
     Raises what :func:`amoeba.open_cluster` raises.
     """
     if not callable(program):

@@ -1,4 +1,4 @@
-"""Triggered operations, as fi_trigger(3) defines them: what the context of one says."""
+"""Triggered operations, as fi_trigger(3) defines them: their contexts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,10 +15,10 @@ __all__ = ["Trigger", "TriggeredContext", "trigger_of"]
 
 
 class Trigger(ABC):
-    """What the ``context`` of an operation with FI_TRIGGER says."""
+    """The ``context`` of an operation with FI_TRIGGER."""
 
     cntr: Counter
-    """Whose value decides when the operation is posted."""
+    """The counter whose value decides when the operation is posted."""
 
     @property
     @abstractmethod
@@ -27,11 +27,11 @@ class Trigger(ABC):
 
     @abstractmethod
     def is_silent(self, silent: bool, flags: int) -> bool:
-        """Whether success is not reported; ``silent``: whether it would not be if it were posted at once."""
+        """Return whether success is not reported; ``silent``: whether it would not be without the trigger."""
 
     @abstractmethod
     def defer(self, start: Callable[[Deferral], None], flags: int) -> Deferral:
-        """What waits for the counter, then calls ``start``."""
+        """Make a deferral that waits for the counter, then calls ``start``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,9 @@ class TriggeredContext(Trigger):
 
 
 def trigger_of(context: Any, domain: FabricObject) -> Trigger:
-    """The context of an operation with FI_TRIGGER, of an endpoint in this domain.
+    """Check the context of an operation with FI_TRIGGER, of an endpoint in this domain, and return it.
 
-    Raises FI_EINVAL for one that names no counter, or one of another domain, FI_EBADF for a closed one.
+    Raises FI_EINVAL for a context without a counter of this domain, FI_EBADF for a closed counter.
     """
     if not isinstance(context, Trigger):
         raise fabric_error(

@@ -19,13 +19,13 @@ from amoeba.libfabric.provider.sockaddr import SIZE, SockAddr
 __all__ = ["Addresses"]
 
 _MOST_ADDRESSES = 1 << 20
-"""Of one call: more than any NIC has peers."""
+"""Maximum number of addresses in one call: more than any NIC has peers."""
 _NOBODY = b""
 """An address that cannot be inserted."""
 
 
 class Addresses:
-    """The calls on address vectors, and those about names and connections of endpoints."""
+    """The calls on address vectors, and on names and connections of endpoints."""
 
     def __init__(self, ffi: Any, memory: Memory, fids: Fids, infos: Infos, process: Process) -> None:
         self._ffi, self._null = ffi, ffi.NULL
@@ -67,7 +67,7 @@ class Addresses:
         return self._insert(av, addresses, fi_addr, flags, context)
 
     def _insert(self, av: int, addresses: list[bytes], fi_addr: Any, flags: int, context: Any) -> int:
-        """How many were inserted; C is told their numbers, and what was wrong with the others."""
+        """Insert addresses and return how many succeeded; store their numbers, and the other ones' errors."""
         vector = self._fids.thing(av, FidClass.AV)
         wanted = AvFlags(flags)
         if wanted & AvFlags.FI_SYNC_ERR:
@@ -119,7 +119,7 @@ class Addresses:
         return SockAddr.of(name) if isinstance(name, bytes) else SockAddr(*name)
 
     def _tell(self, name: SockAddr, addr: int, addrlen: Any) -> int | None:
-        """Store an address, as much as there is room for; FI_ETOOSMALL if that is not all."""
+        """Store as much of an address as the buffer holds; FI_ETOOSMALL if the address is cut."""
         room, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
         some = name.pack()[:room]
         self._memory.view(addr, len(some))[:] = some
@@ -153,7 +153,7 @@ class Addresses:
         endpoint.connect(where, self._param(param, length))
 
     def _param(self, param: int, length: int) -> bytes:
-        """Data for the other side. Raises FI_EINVAL for more than there can be."""
+        """Return data for the peer. Raises FI_EINVAL for more than the maximum."""
         if length > CM_DATA_SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"at most {CM_DATA_SIZE} bytes, got {length}")
         return bytes(self._memory.view(param, length))
@@ -175,14 +175,14 @@ class Addresses:
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"shutting down has no flags, got {flags:#x}")
         try:
-            endpoint.shutdown(report=True)  # programs wait for it
+            endpoint.shutdown(report=True)  # programs wait for the event
         except FabricError as error:
             if error.fi_errno != Errno.FI_ENOTCONN or not endpoint.was_connected:
                 raise  # the peer may have been first
 
 
 def _known(data: bytes) -> bytes:
-    """The endpoint's address to the driver; of what is none, an address that cannot be inserted."""
+    """Return the driver's address of an endpoint; for invalid bytes, an address that cannot be inserted."""
     try:
         return SockAddr.unpack(data).address()
     except FabricError:

@@ -30,13 +30,13 @@ _RECEIVERS = (FidClass.EP, FidClass.RX_CTX, FidClass.SRX_CTX)
 
 
 class Works:
-    """Work by where C has it, as long as it may be cancelled."""
+    """Deferred work by its address in C, as long as the work may be cancelled."""
 
     def __init__(self, ffi: Any, memory: Memory, fids: Fids, vectors: Vectors) -> None:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._fids, self._vectors = memory, fids, vectors
         self._queued: dict[tuple[int, int], DeferredWork] = {}
-        """By domain and address; replaced when C uses the memory again."""
+        """Work by domain and address; replaced when C uses the memory again."""
         receive, send = (TriggerOp.FI_OP_RECV, TriggerOp.FI_OP_TRECV), (TriggerOp.FI_OP_SEND, TriggerOp.FI_OP_TSEND)
         self._translations: dict[TriggerOp, Callable[[Any, TriggerOp], Any]] = {
             receive[0]: self._message,
@@ -53,7 +53,7 @@ class Works:
         }
 
     def queue(self, domain: Fid, arg: Any) -> None:
-        """FI_QUEUE_WORK."""
+        """Queue work: FI_QUEUE_WORK."""
         c = self._ffi.cast("struct fi_deferred_work *", self._memory.require(arg, "work"))
         kind: TriggerOp = enumerated(TriggerOp, c.op_type)
         self._memory.require(c.op, "op")
@@ -66,21 +66,21 @@ class Works:
         self._queued[id(domain.thing), self._memory.address(arg)] = work
 
     def cancel(self, domain: Fid, arg: Any) -> None:
-        """FI_CANCEL_WORK. Raises FI_ENOENT for what is not queued."""
+        """Cancel work: FI_CANCEL_WORK. Raises FI_ENOENT for work that is not queued."""
         work = self._queued.pop((id(domain.thing), self._memory.address(arg)), None)
         if work is None:
             raise fabric_error(Errno.FI_ENOENT, "no such work was queued")
         fi_control(domain.thing, Control.FI_CANCEL_WORK, work)
 
     def flush(self, domain: Fid, arg: Any) -> None:
-        """FI_FLUSH_WORK, of a counter or of all."""
+        """Flush the work of a counter or all: FI_FLUSH_WORK."""
         counter = None if arg == self._null else self._fids.thing(self._memory.address(arg), FidClass.CNTR)
         fi_control(domain.thing, Control.FI_FLUSH_WORK, counter)
         if counter is None:
             self.forget(domain.thing)
 
     def forget(self, domain: Domain) -> None:
-        """Nothing of this domain can be cancelled any more."""
+        """Forget the work of a domain, which can no longer be cancelled."""
         self._queued = {key: work for key, work in self._queued.items() if key[0] != id(domain)}
 
     def _endpoint(self, c: Any, kind: TriggerOp) -> Any:

@@ -1,4 +1,4 @@
-"""Objects as C knows them: ``struct fid`` in C's memory, and what it stands for here."""
+"""Objects in C: ``struct fid`` in C's memory, and the driver's object behind each."""
 
 import enum
 from collections import deque
@@ -16,7 +16,7 @@ __all__ = ["Fid", "FidClass", "Fids"]
 T = TypeVar("T")
 
 _GRAVES = 1024
-"""Closed objects whose memory is kept, so that a program that uses one gets a status."""
+"""Number of closed objects whose memory is kept, so that a program that uses one gets a status."""
 
 
 class FidClass(enum.IntEnum):
@@ -42,55 +42,55 @@ class FidClass(enum.IntEnum):
 
 
 class Fid:
-    """One object."""
+    """One object of C."""
 
     __slots__ = ("address", "api_version", "c", "context", "err_data", "fclass", "held", "more", "thing", "uses")
 
     def __init__(self, c: Any, address: int, fclass: FidClass, thing: Any, context: int) -> None:
         self.c = c
-        """Its ``struct amoeba_fid``."""
+        """The object's ``struct amoeba_fid``."""
         self.address = address
         self.fclass = fclass
         self.thing = thing
-        """Of the driver."""
+        """The driver's object."""
         self.context = context
         """The application's pointer."""
         self.held: list[Fid] = []
-        """Those that must not be closed before it: its parent, and what it is bound to."""
+        """Objects that must not be closed before this one: its parent, and those it is bound to."""
         self.uses = 0
-        """How many hold it."""
+        """Number of objects that hold this one."""
         self.api_version = 0
-        """Of libfabric, which the program was written for."""
+        """The libfabric version that the program was written for."""
         self.err_data: Any = None
-        """What an error that was read points to, until the next is read."""
+        """Memory that the last error read points to, until the next error is read."""
         self.more: Any = None
-        """What else is known of an object of its class."""
+        """Additional data of the object's class."""
 
     def hold(self, *held: "Fid") -> None:
-        """None of these is closed before this."""
+        """Hold objects, none of which is closed before this one."""
         for fid in held:
             fid.uses += 1
         self.held += held
 
 
 class Fids:
-    """All objects of the process, by their addresses. Of what is no object FI_EBADF is raised."""
+    """All objects of the process by address. An unknown address raises FI_EBADF."""
 
     def __init__(self, ffi: Any, lib: Any) -> None:
         self._ffi, self._lib = ffi, lib
         self._fids: dict[int, Fid] = {}
         self._by_thing: dict[int, Fid] = {}
-        """By ``id`` of what they stand for."""
+        """Objects by ``id`` of the driver's object."""
         self._graves: deque[Any] = deque()
         self.posting: dict[int, Posting] = {}
-        """Of those, what operations are posted through."""
+        """Driver's objects through which operations are posted."""
         self.receiving: dict[int, ReceiveOperations] = {}
-        """Of those, what receives."""
+        """Driver's objects that receive."""
         self.triggering: set[int] = set()
-        """Of ``posting``, those whose operations wait for counters if no flags say otherwise."""
+        """Objects of ``posting`` whose operations wait for counters by default."""
 
     def add(self, fclass: FidClass, thing: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
-        """A new one. Raises FI_ENOMEM."""
+        """Make a new object. Raises FI_ENOMEM."""
         c = self._lib.object_new(int(fclass), context)
         if c == self._ffi.NULL:
             raise fabric_error(Errno.FI_ENOMEM, "no memory is left for an object")
@@ -109,14 +109,14 @@ class Fids:
         return fid
 
     def note_flags(self, fid: Fid) -> None:
-        """The endpoint's ``op_flags`` may have changed."""
+        """Note that the endpoint's ``op_flags`` may have changed."""
         if fid.address in self.posting and fid.thing.op_flags & OpFlags.FI_TRIGGER:
             self.triggering.add(fid.address)
         else:
             self.triggering.discard(fid.address)
 
     def get(self, address: int, *classes: FidClass) -> Fid:
-        """The object of one of these classes, or of any if none is named."""
+        """Return the object of one of these classes, or of any class if no class is given."""
         fid = self._fids.get(address)
         if fid is None or (classes and fid.fclass not in classes):
             expected = " or ".join(each.name for each in classes) or "object"
@@ -125,15 +125,15 @@ class Fids:
         return fid
 
     def thing(self, address: int, *classes: FidClass) -> Any:
-        """What the object stands for."""
+        """Return the driver's object behind an address."""
         return self.get(address, *classes).thing
 
     def of(self, thing: object) -> Fid | None:
-        """The object that stands for this, if C has one."""
+        """Return C's object for the driver's object, if C has one."""
         return self._by_thing.get(id(thing))
 
     def remove(self, fid: Fid) -> None:
-        """Nobody finds it any more, and in a while its memory is freed."""
+        """Remove an object; its memory is freed later."""
         del self._fids[fid.address]
         self._by_thing.pop(id(fid.thing), None)
         self.posting.pop(fid.address, None)

@@ -1,4 +1,4 @@
-"""fi_getinfo(3): what the NIC of the process offers to C programs."""
+"""fi_getinfo(3): the offers of the process's NIC to C programs."""
 
 import contextlib
 import dataclasses
@@ -26,10 +26,10 @@ __all__ = ["GetInfo"]
 
 _ALL_FLAGS = InfoFlags.FI_PROV_ATTR_ONLY | InfoFlags.FI_NUMERICHOST | InfoFlags.FI_SOURCE
 _FOR_LAYERS = 1 << 59
-"""With this the core's own layers, such as ofi_rxm, ask whom they can stand on."""
+"""Flag with which the core's own layers, such as ofi_rxm, look for providers below them."""
 _NOT_NEEDED = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_LOCAL
 _FIRST = 1
-"""A port, where none is known yet."""
+"""A port, before one is known."""
 
 
 class GetInfo:
@@ -79,7 +79,7 @@ class GetInfo:
         return None
 
     def _answers(self, hints: Info | None, api: int) -> list[Info]:
-        """Calls of C's come one at a time, so any threads may make them, whatever the progress."""
+        """List the matching infos. C's calls come one at a time, so any thread may make them."""
         hints = Info() if hints is None else hints
         threading = hints.domain_attr.threading
         # Programs that are prepared for virtual addresses use offsets where none are needed, and some always do.
@@ -109,14 +109,14 @@ class GetInfo:
                 domain_attr=dataclasses.replace(
                     info.domain_attr,
                     threading=threading or Threading.FI_THREAD_SAFE,
-                    av_type=vector,  # there are both: who leaves it open may go on doing so
+                    av_type=vector,  # both are available, so an open choice stays open
                 ),
             )
             for info in found
         ]
 
     def _named(self, node: str | None, service: str | None, flags: int, own: str) -> SockAddr | None:
-        """What node and service name. Raises FI_ENODATA for what cannot be found."""
+        """Resolve node and service. Raises FI_ENODATA for unknown names."""
         if node is None and service is None:
             return None
         return SockAddr(own if node is None else host_of(node, numeric=bool(flags & InfoFlags.FI_NUMERICHOST)),
@@ -124,7 +124,7 @@ class GetInfo:
 
 
 def host_of(node: str, *, numeric: bool = False) -> str:
-    """The IPv4 address of a node. Raises FI_ENODATA."""
+    """Resolve the IPv4 address of a node. Raises FI_ENODATA."""
     flags = socket.AI_NUMERICHOST if numeric else 0
     try:
         # a name server may take its time
@@ -135,7 +135,7 @@ def host_of(node: str, *, numeric: bool = False) -> str:
 
 
 def port_of(service: str) -> int:
-    """The port of a service, in figures or by its name. Raises FI_ENODATA."""
+    """Return the port of a service, by number or name. Raises FI_ENODATA."""
     port = int(service) if service.isdecimal() else -1
     if port < 0:
         with contextlib.suppress(OSError):
@@ -146,7 +146,7 @@ def port_of(service: str) -> int:
 
 
 def _unopened() -> Nic:
-    """What is asked of a NIC that will be opened as the environment says. Raises FI_EINVAL if it makes no sense."""
+    """Describe a NIC that will be opened as the environment says. Raises FI_EINVAL for an invalid environment."""
     kind, _, _ = process_nic_settings()
     parameters = contexts_setting(kind) or default_parameters()
     nic = SimpleNamespace(

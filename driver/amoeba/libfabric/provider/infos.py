@@ -1,4 +1,4 @@
-"""``struct fi_info`` and what it holds, from C and to C."""
+"""``struct fi_info`` and its parts, from C and to C."""
 
 import dataclasses
 import enum
@@ -22,7 +22,7 @@ _FORMATS = (AddrFormat.FI_FORMAT_UNSPEC, AddrFormat.FI_SOCKADDR, AddrFormat.FI_S
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """An info of C's: what the driver has of it, and what it has not."""
+    """An info from C: the driver's part, and the rest."""
 
     info: Info
     """Without addresses."""
@@ -39,9 +39,9 @@ class Infos:
         self._ffi, self._lib, self._memory = ffi, lib, memory
 
     def take(self, c: Any) -> Wanted:
-        """What a ``struct fi_info`` says.
+        """Convert a ``struct fi_info``.
 
-        Raises FI_EINVAL for an enumeration that has no such number, or an address without its bytes; FI_ENODATA for
+        Raises FI_EINVAL for an unknown number of an enumeration, and for an address without its bytes; FI_ENODATA for
         addresses of another format.
         """
         if c.addr_format not in list(_FORMATS):
@@ -62,13 +62,13 @@ class Infos:
         return Wanted(info, source, destination, self._memory.address(c.handle))
 
     def sockaddr(self, address: Any, length: int = SIZE) -> SockAddr:
-        """An address in C's memory. Raises FI_EINVAL for NULL, less than 16 bytes, or what is no address of IPv4."""
+        """Read an address in C's memory. Raises FI_EINVAL for NULL, less than 16 bytes, or another address family."""
         if length < SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"an address has {SIZE} bytes, got {length}")
         return SockAddr.unpack(bytes(self._memory.view(address, SIZE)))
 
     def attribute(self, kind: type[_Attr], c: Any) -> _Attr:
-        """What an attribute structure says; NULL says nothing."""
+        """Convert an attribute structure; NULL gives the defaults."""
         default = kind()
         if c == self._ffi.NULL:
             return default
@@ -91,7 +91,7 @@ class Infos:
         return bytes(self._memory.view(c.auth_key, c.auth_key_size))
 
     def give(self, info: Info, source: SockAddr | None, destination: SockAddr | None) -> Any:
-        """A new ``struct fi_info``, which libfabric frees. Raises FI_ENOMEM."""
+        """Make a ``struct fi_info``, which libfabric frees. Raises FI_ENOMEM."""
         c = self._lib.info_new()
         if c == self._ffi.NULL:
             raise fabric_error(Errno.FI_ENOMEM, "no memory is left for an info")
@@ -108,18 +108,18 @@ class Infos:
         for field in dataclasses.fields(attribute):
             name, value = field.name, getattr(attribute, field.name)
             if name == "prov_name" or name == "auth_key" or value is None:
-                continue  # the first is the core's to say
+                continue  # libfabric's core sets the first
             if isinstance(value, str):
                 value = self._ffi.cast("char *", self.copy(value.encode() + b"\0"))
             setattr(c, name, value if not isinstance(value, int) else int(value))
 
     def free(self, c: Any) -> None:
-        """Free infos that nobody was given."""
+        """Free infos that were not handed out."""
         if c != self._ffi.NULL:
             self._lib.info_free(c)
 
     def copy(self, data: bytes) -> Any:
-        """The same in memory that C frees."""
+        """Copy bytes to memory that C frees."""
         made = self._lib.copy(data, len(data))
         if made == self._ffi.NULL:
             raise fabric_error(Errno.FI_ENOMEM, f"no memory is left for {len(data)} bytes")
@@ -127,9 +127,9 @@ class Infos:
 
 
 def _typed(known: Any, number: int, name: str) -> Any:
-    """The number as what the driver's field is. Raises FI_EINVAL."""
+    """Convert a number to the type of the driver's field. Raises FI_EINVAL."""
     if isinstance(known, TrafficClass):
-        return number  # one of sixty-four of IP's as well
+        return number  # or one of IP's sixty-four classes
     if isinstance(known, enum.Enum):
         try:
             return type(known)(number)

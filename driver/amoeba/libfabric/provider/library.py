@@ -1,6 +1,6 @@
 """``libamoeba-fi.so`` as data: the functions of numbers and pointers behind libfabric's tables.
 
-They know nothing of where they are served. Objects are numbers here: the addresses of their ``struct fid``.
+The functions do not depend on the tables. Objects are numbers here: the addresses of their ``struct fid``.
 """
 
 from pathlib import Path
@@ -14,11 +14,11 @@ from amoeba.libfabric.provider.tables import table_sources
 __all__ = ["ADD", "ADD_ERRORS", "COMPARE", "DATA", "FETCH", "GIVEN", "INJECT", "LIBRARY", "SET", "TAGGED", "WRITE"]
 
 TAGGED, WRITE, DATA, INJECT, GIVEN = 1, 1, 2, 4, 8
-"""Of a call that transfers data: tagged messages, writes; with immediate data; injected; with flags that hold."""
+"""Flags of a transfer call: tagged messages, writes; with immediate data; injected; with flags in force."""
 BASE, FETCH, COMPARE = 0, 1, 2
-"""Calls of fi_atomic(3), with the two last of those before."""
+"""Flags of a call of fi_atomic(3), with the last two above."""
 ADD, SET, ADD_ERRORS, SET_ERRORS = range(4)
-"""What is done to a counter."""
+"""Changes of a counter."""
 
 _SIDE_C = Path(__file__).with_name("provider.c")
 _KINDS = {
@@ -149,7 +149,7 @@ _FUNCTIONS = (
         "const struct fi_msg_atomic *msg, const struct fi_ioc *compare, size_t compare_count, "
         "const struct fi_ioc *result, size_t result_count, uint64_t flags",
     ),
-    # What is waited for
+    # Queues, counters, wait sets and poll sets
     _function("cq_read", "uintptr_t cq, uintptr_t buf, size_t count, fi_addr_t *source", "ssize_t"),
     _function(
         "cq_sread",

@@ -1,4 +1,4 @@
-"""What is done to objects of several classes: fi_close, the binding calls, and fi_control with its commands."""
+"""Calls on objects of several classes: fi_close, the binding calls, and fi_control with its commands."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = ["Lifecycle"]
 
 _ENDPOINTS = (FidClass.EP, FidClass.SEP, FidClass.TX_CTX, FidClass.RX_CTX)
 _VECTOR_FLAGS = BindFlags.FI_TRANSMIT
-"""Of an endpoint's binding of something that has no flags of its own."""
+"""Flags of an endpoint's binding to an object without flags of its own."""
 _WITHOUT_FLAGS = (FidClass.AV, FidClass.EQ, FidClass.STX_CTX, FidClass.SRX_CTX)
 _RAW_KEY = 8
 
@@ -50,7 +50,7 @@ class Lifecycle:
         }
 
     def fid_close(self, address: int) -> None:
-        """FI_EBUSY while others that were made from it, or are bound to it, are open."""
+        """Close an object. Raises FI_EBUSY while objects made from it, or bound to it, are open."""
         fid = self._fids.get(address)
         if fid.uses:
             raise fabric_error(Errno.FI_EBUSY, f"{fid.uses} objects use {fid.thing!r}")
@@ -73,14 +73,14 @@ class Lifecycle:
                 raise fabric_error(Errno.FI_EBADFLAGS, f"this binding has no flags, got {flags:#x}")
             fid.thing.bind(other.thing)
         elif fid.fclass is FidClass.MR and other.fclass in _ENDPOINTS:
-            return  # FI_MR_ENDPOINT, which nobody is asked for: regions are of the domain
+            return  # FI_MR_ENDPOINT, which the NIC does not need: regions belong to the domain
         else:
             raise fabric_error(Errno.FI_EINVAL, f"a {fid.fclass.name} is not bound to a {other.fclass.name}")
         fid.hold(other)
 
     def _bind_endpoint(self, fid: Fid, other: Fid, flags: int) -> None:
         if other.fclass is FidClass.EQ and not _is_connected(fid.thing):
-            return  # nothing happens to it that an event queue would hear of
+            return  # the object has no events for an event queue
         if fid.fclass is FidClass.SEP:
             if other.fclass is not FidClass.AV:
                 raise fabric_error(Errno.FI_EINVAL, f"{other.fclass.name} is bound to contexts of the endpoint")

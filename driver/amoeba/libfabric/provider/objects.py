@@ -1,4 +1,4 @@
-"""What is opened, by the calls of the pages from fi_fabric(3) to fi_poll(3)."""
+"""Calls that open objects, of the pages from fi_fabric(3) to fi_poll(3)."""
 
 import dataclasses
 import struct
@@ -41,17 +41,17 @@ _ENTRIES = {
     CqFormat.FI_CQ_FORMAT_DATA: struct.Struct("=QQQQQ"),
     CqFormat.FI_CQ_FORMAT_TAGGED: struct.Struct("=QQQQQQ"),
 }
-"""``struct fi_cq_entry`` and the others."""
+"""Layouts of ``struct fi_cq_entry`` and the others."""
 
 
 @dataclass
 class QueueSettings:
-    """What a completion queue, event queue or counter is known by besides."""
+    """Further settings of a completion queue, event queue or counter."""
 
     wait_obj: WaitObj
-    """As the application asked for; an event queue has a descriptor in any case."""
+    """As the application asked; an event queue has a descriptor in any case."""
     entry: struct.Struct | None = None
-    """Of a completion queue: what is read."""
+    """Of a completion queue: the format of its entries."""
     threshold: bool = False
     """Of a completion queue: whether reading waits for a number of entries."""
     signalled: bool = False
@@ -59,14 +59,14 @@ class QueueSettings:
 
 @dataclass
 class EndpointSettings:
-    """What an endpoint is opened with and the driver does not keep."""
+    """Settings of an endpoint that the driver does not keep."""
 
     port: int = 0
-    """Where its NIC is to be reached; 0: anywhere."""
+    """Port of its NIC; 0: any port."""
 
 
 def enumerated(kind: Any, number: int) -> Any:
-    """The enumeration's number. Raises FI_EINVAL if it has none such."""
+    """Convert a number to a member of an enumeration. Raises FI_EINVAL for an unknown number."""
     try:
         return kind(number)
     except ValueError:
@@ -79,7 +79,7 @@ def _no_flags(flags: int, what: str) -> None:
 
 
 class Objects:
-    """The calls that open something: each writes the new object's address where C asked for."""
+    """The calls that open objects: each writes the new object's address where C asked for it."""
 
     def __init__(self, ffi: Any, memory: Memory, fids: Fids, infos: Infos, process: Process) -> None:
         self._null = ffi.NULL
@@ -88,7 +88,7 @@ class Objects:
     def _open(
         self, out: Any, fclass: FidClass, make: Callable[[], Any], context: int, held: Iterable[Fid], more: Any = None
     ) -> Fid:
-        """Make something, and tell C. ``held``: what must not be closed before, first its parent."""
+        """Make an object, and store its address for C. ``held``: objects that outlive it, first its parent."""
         self._memory.require(out, "object")
         held = tuple(held)
         thing = make()
@@ -126,7 +126,7 @@ class Objects:
         self._open(out, FidClass.DOMAIN, lambda: self._process.domain(settled), context, (parent,))
 
     def _settled(self, wanted: Wanted) -> Info:
-        """The info, as the driver is to see it: calls of C's come one at a time."""
+        """Adapt an info to the driver: C's calls come one at a time."""
         info, attr = wanted.info, wanted.info.domain_attr
         automatic = Progress.FI_PROGRESS_AUTO in (attr.control_progress, attr.data_progress)
         attr = dataclasses.replace(
@@ -161,7 +161,7 @@ class Objects:
         if attr != self._null:
             size, flags = attr.size, attr.flags
             wait_obj, wait_set = self._waiting(attr.wait_obj, attr.wait_set)
-        # with a descriptor, by which the process sleeps until something happens
+        # with a descriptor, by which the process sleeps until there is an event
         own = WaitObj.FI_WAIT_SET if wait_obj is WaitObj.FI_WAIT_SET else WaitObj.FI_WAIT_FD
         if wait_obj in (WaitObj.FI_WAIT_MUTEX_COND, WaitObj.FI_WAIT_POLLFD):
             own = wait_obj  # which the driver refuses
@@ -177,7 +177,7 @@ class Objects:
         )
 
     def _waiting(self, wait_obj: int, wait_set: Any) -> tuple[WaitObj, Fid | None]:
-        """How something is waited for. Raises FI_EINVAL for FI_WAIT_SET without a set."""
+        """Return the wait object. Raises FI_EINVAL for FI_WAIT_SET without a set."""
         kind: WaitObj = enumerated(WaitObj, wait_obj)
         if kind is not WaitObj.FI_WAIT_SET:
             return kind, None
@@ -334,7 +334,7 @@ class Objects:
             )
         self._memory.require(iov, "iov")
         view = self._memory.view(iov[0].iov_base, iov[0].iov_len)
-        # no right at all is one that can be had: nobody asks for it where the region is not needed
+        # a region without rights is possible: such a region is not needed for an operation
         rights = MrAccess(access) if access else MrAccess.FI_SEND
         fid = self._open(
             out,
@@ -347,7 +347,7 @@ class Objects:
 
 
 class _Use:
-    """What a ``fid_fabric`` stands for: one use of the process' fabric."""
+    """The driver's object behind a ``fid_fabric``: one use of the process's fabric."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

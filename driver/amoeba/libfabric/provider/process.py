@@ -1,4 +1,4 @@
-"""What all objects of the process share: its NIC, and the driver's fabric over it."""
+"""State that all objects of the process share: its NIC, and the driver's fabric over it."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Process:
-    """One fabric for all that a program opens: one alone may run the NIC. It lives while a ``fid_fabric`` does."""
+    """One fabric for all objects of a program, as one alone may run the NIC; lives while a ``fid_fabric`` does."""
 
     def __init__(self) -> None:
         self._mine: ProcessNic | None = None
@@ -29,19 +29,19 @@ class Process:
 
     @property
     def opened(self) -> Fabric | None:
-        """The fabric, if there is one."""
+        """The fabric, if it is open."""
         return None if self._fabric is None or self._fabric.closed else self._fabric
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric. Raises FI_EBADF if there is none: the process is a child of the one that opened it."""
+        """The fabric. Raises FI_EBADF in a child of the process that opened it."""
         if self._fabric is None or self._fabric.closed:
             raise fabric_error(Errno.FI_EBADF, "the fabric is that of another process")
         return self._fabric
 
     @property
     def nic(self) -> ProcessNic:
-        assert self._mine is not None  # wherever there is a fabric
+        assert self._mine is not None  # an open fabric has a NIC
         return self._mine
 
     def use(self) -> Fabric:
@@ -58,7 +58,7 @@ class Process:
         return self.fabric
 
     def drop(self) -> None:
-        """One use less; the last one closes the fabric and gives the NIC back."""
+        """End one use; the last one closes the fabric and releases the NIC."""
         self._uses -= 1
         if self._uses or self._fabric is None or self._mine is None:
             return
@@ -71,7 +71,7 @@ class Process:
                 mine.release()
 
     def move(self, port: int) -> None:
-        """Let the NIC be reached at this port, if it is one: see :meth:`ProcessNic.move`."""
+        """Move the NIC to this port, unless it is 0: see :meth:`ProcessNic.move`."""
         if port:
             _listening(lambda: self.nic.move(port))
 
@@ -85,7 +85,7 @@ class Process:
 
     @property
     def automatic(self) -> bool:
-        """Whether progress is."""
+        """Whether progress is automatic."""
         return self.fabric.progress is Progress.FI_PROGRESS_AUTO
 
     def wait(
@@ -96,10 +96,10 @@ class Process:
         rest: Callable[[float | None], object] | None = None,
         waiting: Callable[[float | None], T | None] | None = None,
     ) -> T | None:
-        """Wait in a call of C's until ``now`` returns something else than None, and return that; None: not in time.
+        """Wait in a call of C's until ``now`` returns another value than None, and return the value; None: timeout.
 
-        ``timeout``: milliseconds, or less than 0 for any time. ``rest``: how to sleep, instead of as the NIC does.
-        ``waiting``: what waits by itself, where progress is automatic.
+        ``timeout``: milliseconds, or less than 0 for no limit. ``rest``: how to sleep, instead of with the NIC.
+        ``waiting``: a function that waits by itself, where progress is automatic.
         """
         limit = seconds(timeout)
         if waiting is not None and self.automatic:
@@ -117,7 +117,7 @@ class Process:
 
 
 def _listening(open_it: Callable[[], T]) -> T:
-    """Call this. Raises FI_EADDRINUSE if the address at which the NIC is to be reached cannot be had."""
+    """Call a function. Raises FI_EADDRINUSE if the NIC's address cannot be had."""
     try:
         return open_it()
     except DeviceError as error:
@@ -125,5 +125,5 @@ def _listening(open_it: Callable[[], T]) -> T:
 
 
 def seconds(timeout: int) -> float | None:
-    """Milliseconds as C has them; None: without limit."""
+    """Convert C's milliseconds to seconds; None: without limit."""
     return None if timeout < 0 else timeout / 1000

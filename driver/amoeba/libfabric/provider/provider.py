@@ -1,4 +1,4 @@
-"""The Python side of ``libamoeba-fi.so``: its functions, put together."""
+"""The Python side of ``libamoeba-fi.so``: all its functions."""
 
 from typing import Any
 
@@ -32,11 +32,11 @@ _MISTAKES = {
     Errno.FI_EADDRINUSE,
 }
 _ASKING = ("provider_getinfo", "fid_control", "ep_getopt", "ep_setopt")
-"""Functions by which programs find out what there is."""
+"""Functions by which programs query capabilities."""
 
 
 def status(error: BaseException) -> int:
-    """What C gets for an exception: a negative number of libfabric's."""
+    """Convert an exception to C's status: a negative error number of libfabric."""
     if isinstance(error, FabricError):
         return -int(error.fi_errno)
     if isinstance(error, DeviceClosedError):
@@ -73,5 +73,5 @@ def start(binding: Binding) -> None:
     )
     for function in LIBRARY.functions:
         (defined,) = (getattr(part, function.name) for part in parts if hasattr(part, function.name))
-        # a counter has no room for a status
+        # a counter cannot return a status
         binding.define(function.name, defined, status if function.returns != "uint64_t" else lambda error: 0)

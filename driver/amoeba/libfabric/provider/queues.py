@@ -1,11 +1,11 @@
-"""What programs wait for: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)."""
+"""Queues, counters, wait sets and poll sets: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)."""
 
-import select
 import struct
 from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
+from amoeba.core.waiting import readable_within
 from amoeba.embed import Memory, out_of_turn
 from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
@@ -22,9 +22,9 @@ __all__ = ["Queues"]
 
 _EAGAIN, _EAVAIL = -int(Errno.FI_EAGAIN), -int(Errno.FI_EAVAIL)
 _MOST_ENTRIES = 1 << 12
-"""Taken by one call."""
+"""Maximum number of entries of one call."""
 _MOST_EVENT = 1 << 16
-"""Bytes of an event that a program writes."""
+"""Maximum bytes of an event that a program writes."""
 _EQ_ENTRY = struct.Struct("=QQQ")
 _EQ_CM_ENTRY = struct.Struct("=QQ")
 _PEEK = int(EqFlags.FI_PEEK)
@@ -34,7 +34,7 @@ _API_1_5 = version(1, 5)
 
 
 class _Written(bytes):
-    """An event of the program's own."""
+    """An event that the program wrote."""
 
 
 class Queues:
@@ -55,7 +55,7 @@ class Queues:
         return taken if isinstance(taken, int) else self._store(fid, taken, buf, source)
 
     def _take(self, queue: CompletionQueue[Any], count: int) -> list[tuple[Any, int]] | int:
-        """Entries with their senders, or why there are none."""
+        """Take entries with their senders, or return the reason for an empty result."""
         try:
             return queue.readfrom(count) or _EAGAIN
         except ErrorAvailableError:
@@ -111,7 +111,7 @@ class Queues:
         return self._store(fid, taken, buf, source) if taken else _EAGAIN
 
     def _more(self, queue: CompletionQueue[Any], count: int, taken: list[tuple[Any, int]]) -> int:
-        """Take what is there; FI_EAGAIN if that is not all that was asked for."""
+        """Take the available entries; FI_EAGAIN if they are fewer than asked for."""
         found = self._take(queue, count)
         if isinstance(found, int):
             return found
@@ -133,8 +133,8 @@ class Queues:
         return 1
 
     def _give_err_data(self, fid: Fid, entry: Any, data: bytes) -> None:
-        """Into the program's memory, if it offers some; else in ours, until it reads again."""
-        if fid.api_version < _API_1_5:  # the entries of then are shorter
+        """Store error data in the program's memory, if it offers some; else in the library's, until the next read."""
+        if fid.api_version < _API_1_5:  # earlier entries are shorter
             fid.err_data = self._ffi.from_buffer(data) if data else None
             entry.err_data = fid.err_data or self._null
         elif entry.err_data_size and entry.err_data != self._null:
@@ -176,18 +176,16 @@ class Queues:
         return _EAGAIN if found is None else found
 
     def _rest(self, fid: Fid, left: float | None) -> None:
-        """Sleep until the queue has something, or a frame has come for the NIC."""
+        """Sleep until the queue has an event, or a frame has arrived for the NIC."""
         longest = _MOST_REST if left is None else min(left, _MOST_REST)
-        network = self._process.nic.network
-        poll = select.poll()  # unlike select(), it takes a descriptor of any number
+        outside = self._process.nic.network.outside
+        descriptors = [] if outside is None else [outside]
         if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
-            poll.register(fid.thing, select.POLLIN)
-        if network.outside is not None:
-            poll.register(network.outside, select.POLLIN)
-        poll.poll(longest * 1000)
+            descriptors.append(fid.thing.fileno())
+        readable_within(descriptors, longest)
 
     def _event(self, fid: Fid, event: Any, buf: int, size: int, flags: int) -> int | None:
-        """Store the next event; its size, None if there is none, or why it cannot be told."""
+        """Store the next event and return its size; None for an empty queue, or an error that prevents it."""
         if flags & ~_PEEK:
             raise fabric_error(Errno.FI_EBADFLAGS, f"reading knows FI_PEEK, got {flags:#x}")
         self._memory.require(event, "event")
@@ -208,7 +206,7 @@ class Queues:
         return len(data)
 
     def _event_bytes(self, entry: Event, size: int) -> bytes:
-        """The event in C; of the data of a connection as much as there is room for."""
+        """Encode the event for C; connection data is cut to the buffer."""
         fid = None if entry.fid is None else self._fids.of(entry.fid)
         address = 0 if fid is None else fid.address
         if isinstance(entry, EqCmEntry):
@@ -222,7 +220,7 @@ class Queues:
         return _EQ_ENTRY.pack(address, _address(entry.context), entry.data)
 
     def _connection_info(self, info: Any) -> int:
-        """The info of a request: to be given to the endpoint that accepts it, or to fi_reject."""
+        """Make the info of a connection request, for the endpoint that accepts it, or for fi_reject."""
         request = self._fids.of(info.handle)
         if request is None:
             request = self._fids.add(FidClass.CONNREQ, info.handle)
@@ -332,7 +330,7 @@ class Queues:
 
 
 def _address(context: Any) -> int:
-    """What C gave as the context of an operation."""
+    """Return the pointer that C gave as the context of an operation."""
     if isinstance(context, TriggeredAt):
         return context.address
     return context if isinstance(context, int) else 0

@@ -1,8 +1,8 @@
-"""Addresses as programs of libfabric have them: FI_SOCKADDR_IN, 16 bytes.
+"""Addresses of libfabric programs: FI_SOCKADDR_IN, 16 bytes.
 
-An IPv4 address and a UDP port say where a NIC is reached, and by arithmetic which addresses it has itself. What is
-left of the structure, ``sin_zero``, says which endpoint there is meant. All zeros is the first one of a process that
-chose nothing, so that a peer can be named by host and port alone.
+An IPv4 address and a UDP port name the place of a NIC, and determine the NIC's own addresses by arithmetic. The rest
+of the structure, ``sin_zero``, names the endpoint there. All zeros is the first endpoint of a process that chose
+nothing, so host and port alone can name a peer.
 """
 
 import socket
@@ -22,9 +22,9 @@ _FAMILY = struct.Struct("=H")
 _REST = struct.Struct(">H4sQ")
 SIZE = _FAMILY.size + _REST.size
 _ANY_CONTEXTS = 256
-"""Of an address that says but host and port: the endpoint there may be a scalable one."""
+"""Number of contexts for an address of host and port alone: the endpoint there may be a scalable one."""
 _JOB = _PROCESS = 1
-"""Of a process that chose nothing."""
+"""Process and job of a process that chose nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class SockAddr:
     host: str
     port: int
     endpoint: int = 0
-    """From bit 0: its context (12 bits), process (12) and job (24), both with the lowest bit inverted, and how many
-    contexts it has, less one (8)."""
+    """From bit 0: its context (12 bits), process (12) and job (24), both with the lowest bit inverted, and the number
+    of its contexts, less one (8)."""
 
     def pack(self) -> bytes:
         return _FAMILY.pack(socket.AF_INET) + _REST.pack(self.port, socket.inet_aton(self.host), self.endpoint)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Raises FI_EINVAL for bytes that are no address of IPv4."""
+        """Parse a ``sockaddr_in``. Raises FI_EINVAL for bytes that are no IPv4 address."""
         if len(data) != SIZE or _FAMILY.unpack_from(data)[0] != socket.AF_INET:
             raise fabric_error(Errno.FI_EINVAL, f"expected a sockaddr_in of {SIZE} bytes, got {data.hex()}")
         port, host, endpoint = _REST.unpack_from(data, _FAMILY.size)
@@ -50,7 +50,7 @@ class SockAddr:
 
     @classmethod
     def of(cls, address: bytes) -> Self:
-        """Of an endpoint of the driver's. Raises FI_EADDRNOTAVAIL for one that is not reached by UDP."""
+        """Convert the address of a driver's endpoint. Raises FI_EADDRNOTAVAIL for one that is not reached by UDP."""
         found = EndpointAddress.unpack(address)
         link = link_of(found.mac, found.ip.to_bytes(4, "big"))
         if link is None:
@@ -61,7 +61,7 @@ class SockAddr:
         return cls(*link, endpoint)
 
     def address(self) -> bytes:
-        """The endpoint's address to the driver. Raises FI_EINVAL if nobody can be there."""
+        """Return the endpoint's address for the driver. Raises FI_EINVAL for an impossible address."""
         mac, ip = mac_of_link(self.host, self.port), ip_of_link(self.host, self.port)
         if self.endpoint >> 56 or link_of(mac, ip.to_bytes(4, "big")) is None:
             raise fabric_error(Errno.FI_EINVAL, f"no endpoint can be at {self}")

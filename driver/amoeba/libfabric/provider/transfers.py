@@ -1,6 +1,6 @@
-"""What is posted: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3), and what else endpoints are asked.
+"""Posted operations: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3), and other calls on endpoints.
 
-``desc`` is not looked at: no memory need be registered to be used here, so a program may say anything there.
+The library ignores ``desc``: local memory needs no registration, so a program may pass any value.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from amoeba.libfabric.provider.triggers import Triggers
 __all__ = ["Transfers", "Vectors"]
 
 _MOST_SEGMENTS = 1 << 14
-"""Of one vector: more than any ring has room for."""
+"""Maximum number of segments of one vector: more than any ring holds."""
 _MOST_BYTES = 1 << 40
 _EMPTY = bytearray()
 _TRIGGER = int(OpFlags.FI_TRIGGER)
@@ -26,20 +26,20 @@ _OPS = {int(op): op for op in Op}
 
 
 class Vectors:
-    """Memory of C's, in pieces."""
+    """C's memory, in pieces."""
 
     def __init__(self, memory: Memory, triggers: Triggers) -> None:
         self._memory, self._triggers = memory, triggers
 
     def buffers(self, iov: Any, count: int) -> list[Any]:
-        """What a ``struct iovec`` array names. Raises FI_EINVAL for NULL, and more segments than anybody has."""
+        """Return the buffers of a ``struct iovec`` array. Raises FI_EINVAL for NULL, and for too many segments."""
         if not count:
             return []
         view = self._memory.view
         return [view(each.iov_base, each.iov_len) for each in self._entries(iov, count)]
 
     def elements(self, ioc: Any, count: int, size: int) -> list[Any]:
-        """What an array of ``struct fi_ioc`` names, elements of ``size`` bytes."""
+        """Return the buffers of an array of ``struct fi_ioc``, elements of ``size`` bytes."""
         if not count:
             return []
         view = self._memory.view
@@ -52,12 +52,12 @@ class Vectors:
         return [array[index] for index in range(count)]
 
     def context(self, pointer: Any, flags: int) -> Any:
-        """What an operation with these flags bears as its context."""
+        """Return the context of an operation with these flags."""
         address = self._memory.address(pointer)
         return self._triggers.of(address) if flags & _TRIGGER else address
 
     def message(self, msg: Any, tagged: int, flags: int = 0) -> Any:
-        """``struct fi_msg_tagged``, of which a message without a tag uses less."""
+        """Convert ``struct fi_msg_tagged``; a message without a tag uses fewer fields."""
         buffers = self.buffers(msg.msg_iov, msg.iov_count)
         context = self.context(msg.context, flags)
         if tagged:
@@ -65,13 +65,13 @@ class Vectors:
         return Msg(buffers, msg.addr, None, context, msg.data)
 
     def rma(self, msg: Any, flags: int = 0) -> RmaMsg:
-        """``struct fi_msg_rma``."""
+        """Convert ``struct fi_msg_rma``."""
         remote = [RmaIov(each.addr, each.len, each.key) for each in self._entries(msg.rma_iov, msg.rma_iov_count)]
         buffers = self.buffers(msg.msg_iov, msg.iov_count)
         return RmaMsg(buffers, msg.addr, remote, None, self.context(msg.context, flags), msg.data)
 
     def atomic(self, msg: Any, flags: int = 0) -> AtomicMsg:
-        """``struct fi_msg_atomic``."""
+        """Convert ``struct fi_msg_atomic``."""
         datatype, op = operation(msg.datatype, msg.op)
         remote = [RmaIoc(each.addr, each.count, each.key) for each in self._entries(msg.rma_iov, msg.rma_iov_count)]
         operands = [] if op is Op.FI_ATOMIC_READ else self.elements(msg.msg_iov, msg.iov_count, datatype.size)
@@ -80,7 +80,7 @@ class Vectors:
 
 
 def operation(datatype: int, op: int) -> tuple[Datatype, Op]:
-    """Raises FI_EOPNOTSUPP for numbers that the NIC has nothing for."""
+    """Convert datatype and operation. Raises FI_EOPNOTSUPP for numbers that the NIC has nothing for."""
     try:
         return _DATATYPES[datatype], _OPS[op]
     except KeyError:
@@ -97,7 +97,7 @@ class Transfers:
         self._posting, self._receiving, self._triggering = fids.posting, fids.receiving, fids.triggering
 
     def _view(self, address: int, length: int) -> Any:
-        """Memory of C's in place."""
+        """Return C's memory in place."""
         if not length:
             return _EMPTY
         if not address or length > _MOST_BYTES:
@@ -105,11 +105,11 @@ class Transfers:
         return self._buffer(self._cast(self._bytes, address), length)
 
     def _flags(self, ep: int, kind: int, flags: int) -> int:
-        """Those of a call with a ``struct``: its own, or of one that has none the endpoint's, as contexts go."""
+        """Return the flags of a call with a ``struct``, or the endpoint's trigger flag for a call without flags."""
         return flags if kind & GIVEN or ep not in self._triggering else _TRIGGER
 
     def _poster(self, ep: int) -> Any:
-        """What operations are posted through. Raises FI_EBADF, or FI_EOPNOTSUPP for what only receives."""
+        """Return the object through which operations are posted. Raises FI_EBADF, or FI_EOPNOTSUPP for a receiver."""
         fid = self._fids.get(ep)
         if fid.address not in self._posting:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"nothing is sent through a {fid.fclass.name}")
@@ -163,7 +163,7 @@ class Transfers:
         self, ep: int, kind: int, buf: int, length: int, peer: int, tag: int, ignore: int, context: int
     ) -> None:
         endpoint = self._receiving.get(ep) or self._receiver(ep)
-        view = self._view(buf, length) if buf else _EMPTY  # programs that expect nothing say so with any length
+        view = self._view(buf, length) if buf else _EMPTY  # programs that expect no data pass any length
         if kind:
             endpoint.trecv(view, tag, ignore, src_addr=peer, context=context)
         else:
@@ -260,7 +260,7 @@ class Transfers:
         endpoint = self._poster(ep)
         given, form = kind & GIVEN, kind & ~GIVEN
         wanted = self._vectors.atomic(self._memory.require(msg, "msg"), self._flags(ep, kind, flags))
-        assert wanted.datatype is not None  # C always says
+        assert wanted.datatype is not None  # C always gives one
         compared = self._vectors.elements(compare, compare_count, wanted.datatype.size)
         results = self._vectors.elements(result, result_count, wanted.datatype.size)
         if given:

@@ -18,20 +18,20 @@ _THRESHOLD = 0
 
 @dataclass(frozen=True, eq=False)
 class TriggeredAt(TriggeredContext):
-    """One of C's: its address is the context of its operation."""
+    """A context in C's memory; its address is the context of its operation."""
 
     address: int = 0
 
 
 class Triggers:
-    """Makes what the driver knows of what C has."""
+    """Converts C's contexts to the driver's."""
 
     def __init__(self, ffi: Any, memory: Memory, fids: Fids) -> None:
         self._ffi, self._memory, self._fids = ffi, memory, fids
         self._known: weakref.WeakValueDictionary[int, TriggeredAt] = weakref.WeakValueDictionary()
 
     def of(self, address: int) -> TriggeredAt:
-        """What is at this address. Raises FI_EINVAL for NULL, and FI_ENOSYS for what waits for no counter."""
+        """Convert the context at this address. Raises FI_EINVAL for NULL, FI_ENOSYS for other event types."""
         self._memory.require(self._memory.pointer(address), "context")
         c = self._ffi.cast("struct fi_triggered_context *", address)
         if c.event_type != _THRESHOLD:
@@ -41,5 +41,5 @@ class Triggers:
         return made
 
     def known(self, address: int) -> Any:
-        """The context that an operation was given which waits, or the address itself."""
+        """Return the context of a waiting operation by address, or the address itself."""
         return self._known.get(address, address)

@@ -30,7 +30,7 @@ _SIZES = (4, 8)
 
 
 class Atomics:
-    """What peers' NICs do to numbers."""
+    """Atomics on peers' numbers."""
 
     def __init__(self, memory: Memory, things: Things, completions: Completions, buffers: Buffers) -> None:
         self._memory, self._things = memory, things
@@ -63,7 +63,7 @@ class Atomics:
         return self._completions.answer(ucp_atomic_op_nbx(found, op, data, count, remote_addr, key, read.given), read)
 
     def _number(self, address: int, size: int, name: str) -> Any:
-        """The place of a number."""
+        """Return the memory of a number."""
         if size not in _SIZES:
             raise invalid_param(f"{name}: expected a number of 4 or 8 bytes, got {size}")
         return memoryview(self._buffers.view(address, size))
@@ -97,7 +97,7 @@ class Atomics:
     def _fetched(
         self, ep: int, op: ucp_atomic_fetch_op_t, value: int, swap: int, size: int, addr: int, rkey: int, result: Any
     ) -> int:
-        """An atomic that is waited for; what the number was is written to ``result``."""
+        """Perform an atomic and wait for it; the number's earlier value is written to ``result``."""
         self._memory.require(result, "result")
         found, key = self._target(ep, rkey)
         self._completions.outside(found.worker)

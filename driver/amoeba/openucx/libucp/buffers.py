@@ -1,4 +1,4 @@
-"""Buffers, counts and datatypes of C, as the driver takes them."""
+"""C's buffers, counts and datatypes, in the driver's form."""
 
 from typing import Any
 
@@ -22,16 +22,16 @@ _IOV = int(ucp_dt_type.UCP_DATATYPE_IOV)
 BYTES = 1 << _SHIFT
 """The datatype of calls that name none."""
 _COPIED = 8
-"""Bytes that a send takes from C at once: they fit a descriptor."""
+"""Maximum bytes that a send copies from C at once: they fit a descriptor."""
 _LARGE = 1 << 20
-"""Bytes from which on it is asked whether they are memory of the process: little beside what is done with them."""
+"""Bytes from which on the library checks that they are memory of the process: cheap beside their transfer."""
 _MANY = 64
-"""Entries of an IOV, likewise."""
+"""Entries of an IOV from which on they are checked."""
 _OPS = ("start_pack", "start_unpack", "packed_size", "pack", "unpack", "finish")
 
 
 class Buffers:
-    """What (buffer, count, datatype) is to the driver. Nothing is copied but a few bytes that are sent."""
+    """Converts (buffer, count, datatype). Copies nothing but the bytes of short sends."""
 
     def __init__(self, ffi: Any, memory: Memory) -> None:
         self._ffi, self._memory = ffi, memory
@@ -40,7 +40,7 @@ class Buffers:
         self._entries = ffi.typeof("ucp_dt_iov_t *")
 
     def source(self, address: int, count: int, datatype: int) -> Any:
-        """What is sent. Raises INVALID_PARAM for NULL, a datatype of no class, and more than the process has."""
+        """Return a send's data. Raises INVALID_PARAM for NULL, an unknown datatype class and other memory."""
         if not datatype & _CLASS:
             length = count * (datatype >> _SHIFT)
             if 0 < length <= _COPIED and address:
@@ -49,14 +49,14 @@ class Buffers:
         return self._other(address, count, datatype, False)
 
     def destination(self, address: int, count: int, datatype: int) -> Any:
-        """What is received to; as :meth:`source`, of memory that can be written."""
+        """Return the memory of a receive; as :meth:`source`, of writable memory."""
         if not datatype & _CLASS:
             length = count * (datatype >> _SHIFT)
             return self.view(address, length, writable=True) if length else None
         return self._other(address, count, datatype, True)
 
     def view(self, address: int, length: int, *, writable: bool = False) -> Any:
-        """The bytes at an address, in place."""
+        """Return the bytes at an address, in place."""
         if not address:
             raise invalid_param(f"buffer: expected {length} bytes, got NULL")
         if length >= _LARGE and not accessible(address, length, writable=writable):
@@ -65,7 +65,7 @@ class Buffers:
 
     def _other(self, address: int, count: int, datatype: int, writable: bool) -> Any:
         if datatype & _CLASS != _IOV:
-            return address  # the application's, if the datatype is; the driver refuses what is none
+            return address  # the application's, if the datatype is; the driver refuses invalid datatypes
         if not count:
             return []
         if not address or (count > _MANY and not accessible(address, count * self._ffi.sizeof("ucp_dt_iov_t"))):

@@ -1,7 +1,7 @@
-"""Requests: memory of C's, what the program wants to hear at their ends, and waiting for them.
+"""Requests: their memory in C, their callbacks, and waiting for them.
 
-A request is known by its address. It is memory of the library's, made by the driver's pool through :meth:`hooks`;
-memory that ucp_request_alloc has given out; or the program's own. Of all there is REQUEST_SIZE in front.
+A request is known by its address. Its memory is the library's, made by the driver's pool through :meth:`hooks`;
+memory from ucp_request_alloc; or the program's own. REQUEST_SIZE bytes precede the address in each case.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Any
 
 from amoeba.embed import Memory, wait_until
 from amoeba.openucx.libucp.buffers import BYTES
+from amoeba.openucx.libucp.callbacks import caller, elsewhere
 from amoeba.openucx.libucp.fields import write_attributes
 from amoeba.openucx.libucp.library import REQUEST_SIZE
 from amoeba.openucx.libucp.process import Process
@@ -33,7 +34,7 @@ from amoeba.openucx.ucp.worker_base import RequestMemory, WorkerBase
 __all__ = ["COUNTED", "RECEIVED", "SENT", "Completions", "Param"]
 
 SENT, RECEIVED, COUNTED = "send", "recv", "recv_stream"
-"""What callbacks hear besides request and status: nothing, what is known of a tagged message, bytes."""
+"""Arguments of callbacks besides request and status: none, a tagged message's info, or a number of bytes."""
 
 _ATTR = ucp_op_attr_t
 _REQUEST = int(_ATTR.UCP_OP_ATTR_FIELD_REQUEST)
@@ -52,7 +53,7 @@ _INFO_SIZE = int(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE)
 
 
 class Param:
-    """What a ``ucp_request_param_t`` of C's says, as the driver takes it."""
+    """The driver's form of a ``ucp_request_param_t``."""
 
     __slots__ = ("datatype", "given", "kind", "own", "reply_buffer", "told")
 
@@ -62,7 +63,7 @@ class Param:
         self.datatype = BYTES
         self.reply_buffer = 0
         self.told: Any = None
-        """Where to tell of a receive that ends at once."""
+        """Memory for the info of a receive that completes at once."""
         self.own: RequestMemory | None = None
         """The program's memory for the request."""
 
@@ -77,14 +78,15 @@ class Completions:
     def __init__(self, ffi: Any, lib: Any, memory: Memory, things: Things, process: Process) -> None:
         self._ffi, self._lib, self._null = ffi, lib, ffi.NULL
         self._memory, self._things, self._process = memory, things, process
+        self.call = caller(lib.amoeba_is_deputy)
         self._requests: dict[int, RequestMemory] = {}
         """By address."""
         self._spare: dict[int, list[RequestMemory]] = {}
-        """By the number of a worker: what ucp_request_alloc gave out and has back."""
+        """Free memory from ucp_request_alloc by worker number."""
         self._given: dict[int, int] = {}
-        """Addresses that ucp_request_alloc has given out, and the numbers of their workers."""
+        """Addresses that ucp_request_alloc has given out, and their worker numbers."""
         self._foreign: set[int] = set()
-        """Addresses of requests in the program's memory that are not over."""
+        """Addresses of outstanding requests in the program's memory."""
         self._tellers: dict[str, Callable[..., None]] = {
             SENT: self._tell_sent,
             RECEIVED: self._tell_received,
@@ -94,7 +96,7 @@ class Completions:
     # Memory
 
     def hooks(self, size: int, init: Any, cleanup: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
-        """What a context does with memory for requests, of ``size`` bytes for the program: make it, give it up.
+        """Return a context's functions that make and free a request's memory, with ``size`` bytes for the program.
 
         ``init``, ``cleanup``: the program's functions, or NULL.
         """
@@ -118,7 +120,7 @@ class Completions:
         return make, give_up
 
     def forget(self, worker: int) -> None:
-        """A worker is gone, and its memory with it."""
+        """Forget a closed worker and its memory."""
         self._spare.pop(worker, None)
 
     def ucp_request_alloc(self, worker: int) -> int:
@@ -133,7 +135,7 @@ class Completions:
         self._given[request.area] = worker
         return int(request.area)
 
-    # What a call is given, and what it returns
+    # Parameters and results of calls
 
     def param(self, given: Any, kind: str) -> Param:
         """Read a ``ucp_request_param_t``, or NULL. ``kind``: of its callback."""
@@ -175,14 +177,14 @@ class Completions:
         return param
 
     def with_reply(self, param: Param, reply: Any) -> Param:
-        """The same with a buffer for the answer."""
+        """Add a buffer for the reply to the parameters."""
         assert param.given is not None
         param.given.reply_buffer = reply
         param.given.op_attr_mask = (param.given.op_attr_mask or 0) | _REPLY_BUFFER
         return param
 
     def polled(self, datatype: int, request: int, *, immediate: bool) -> Param:
-        """What a call is given that is followed by asking ``request``. ``immediate``: it may be over at once."""
+        """Make the parameters of a call whose ``request`` is polled. ``immediate``: it may complete at once."""
         param = Param()
         values = param.given = ucp_request_param_t(datatype=datatype)
         param.datatype = datatype
@@ -191,7 +193,7 @@ class Completions:
         return param
 
     def _use_own(self, param: Param, values: ucp_request_param_t, address: int) -> None:
-        """The request is to be known by memory of the program's."""
+        """Use memory of the program's for the request."""
         own = self._requests.get(address)
         if own is None:
             if address < REQUEST_SIZE:
@@ -206,7 +208,7 @@ class Completions:
             values.cb = self._tell_noted
 
     def answer(self, request: Any, param: Param = _NOTHING) -> int:
-        """What a call returns to C: NULL, or the request."""
+        """Return a call's result for C: NULL, or the request."""
         if request is None:
             if param.given is not None:
                 self._tell_at_once(param, param.given.recv_info)
@@ -218,8 +220,11 @@ class Completions:
         return int(request.area)
 
     def _tell_at_once(self, param: Param, info: ucp_tag_recv_info | None) -> None:
-        """A call is over at once: what is known of the message goes where the program has asked for it, and into its
-        memory for the request, which programs ask nevertheless."""
+        """Report a call that completed at once.
+
+        The message's info goes where the program asked for it, and into the program's memory for the request:
+        programs check the request nevertheless.
+        """
         if param.told is not None and info is not None:
             if param.kind is COUNTED:
                 param.told.length[0] = info.length
@@ -232,22 +237,20 @@ class Completions:
 
     # The program's callbacks
 
-    @staticmethod
-    def _tell_sent(request: RequestMemory, status: int, data: Any) -> None:
+    def _tell_sent(self, request: RequestMemory, status: int, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, user_data)
+        self.call(call, request.area, status, user_data)
 
     def _tell_received(self, request: RequestMemory, status: int, info: ucp_tag_recv_info, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, self.info(info), user_data)
+        self.call(call, request.area, status, self.info(info), user_data)
 
-    @staticmethod
-    def _tell_counted(request: RequestMemory, status: int, length: int, data: Any) -> None:
+    def _tell_counted(self, request: RequestMemory, status: int, length: int, data: Any) -> None:
         call, user_data = data
-        call(request.area, status, length, user_data)
+        self.call(call, request.area, status, length, user_data)
 
     def _tell_noted(self, request: RequestMemory, status: int, *told: Any) -> None:
-        """A request in the program's memory is over: from now on that is nobody else's."""
+        """Complete a request in the program's memory, which belongs to the program alone from now on."""
         *what, (call, data) = told
         tag = length = 0
         if what:
@@ -259,38 +262,44 @@ class Completions:
             call(request, status, *what, data)
 
     def info(self, info: ucp_tag_recv_info) -> Any:
-        """As C has it."""
+        """Convert the info for C."""
         return self._ffi.new("ucp_tag_recv_info_t *", (info.sender_tag, info.length))
 
     def on_sent(self, cb: Any) -> Callable[..., None] | None:
         """``ucp_send_callback_t`` as the driver calls it."""
-        return None if cb == self._null else lambda request, status: cb(request.area, status)
+        return None if cb == self._null else lambda request, status: self.call(cb, request.area, status)
 
     def on_received(self, cb: Any) -> Callable[..., None] | None:
         """``ucp_tag_recv_callback_t``."""
-        return None if cb == self._null else lambda request, status, info: cb(request.area, status, self.info(info))
+        if cb == self._null:
+            return None
+        return lambda request, status, info: self.call(cb, request.area, status, self.info(info))
 
     def on_counted(self, cb: Any) -> Callable[..., None] | None:
         """``ucp_stream_recv_callback_t``."""
-        return None if cb == self._null else lambda request, status, length: cb(request.area, status, length)
+        if cb == self._null:
+            return None
+        return lambda request, status, length: self.call(cb, request.area, status, length)
 
     # Waiting
 
     @staticmethod
     def outside(worker: WorkerBase) -> None:
         """Raise INVALID_PARAM inside a callback, where a call that waits would wait for ever."""
-        if worker.progressing:
+        if worker.progressing and not elsewhere(worker):
             raise invalid_param("a call that waits was made inside a callback of progress")
 
     def until_over(self, handle: Any) -> int:
-        """Make progress until this is over, and let others' calls have their turns; its status."""
+        """Make progress until a request completes, while other threads' calls proceed; return its status."""
         if handle is None:
             return UcsStatus.UCS_OK
         request = handle.request
         worker = request.worker
 
         def over() -> bool:
-            return bool(request.done or (worker.progress() and request.done))
+            if not request.done and not elsewhere(worker):
+                worker.progress()
+            return bool(request.done)
 
         wait_until(over, self._process.nic.rest)
         status: int = request.code
@@ -306,12 +315,12 @@ class Completions:
         return found
 
     def _live(self, address: int) -> RequestMemory | None:
-        """The request, unless memory that the program has would tell what became of it."""
+        """Return the request, unless the program's own memory holds its result."""
         found = self._requests.get(address)
         return None if found is not None and found.request is None and address in self._given else found
 
     def _noted(self, address: int) -> tuple[int, Any]:
-        """(status, info) of a request in the program's memory that is over. Raises INVALID_PARAM if it is none."""
+        """Return (status, info) of a completed request of the program's. Raises INVALID_PARAM for other memory."""
         status, info = self._ffi.new("int *"), self._ffi.new("ucp_tag_recv_info_t *")
         if not self._lib.request_noted(address, status, info):
             raise invalid_param(f"request: expected one that a call returned, got {address:#x}")

@@ -26,19 +26,19 @@ __all__ = ["Contexts", "Printer"]
 
 
 class Printer:
-    """Text to files of C's."""
+    """Writes text to C's files."""
 
     def __init__(self, lib: Any) -> None:
         self._lib = lib
 
     def to(self, stream: Any, text: io.StringIO) -> None:
-        """Write this; to NULL, to standard output."""
+        """Write text; to standard output for NULL."""
         data = text.getvalue().encode("utf-8", "surrogateescape")
         self._lib.print_text(stream, data, len(data))
 
 
 class Contexts:
-    """What a program begins with."""
+    """The calls that a program begins with."""
 
     def __init__(
         self, ffi: Any, memory: Memory, things: Things, completions: Completions, process: Process, printer: Printer
@@ -94,7 +94,7 @@ class Contexts:
 
     def ucp_cleanup(self, context: int) -> None:
         found = self._things.get(context, Context)
-        if found.closed:  # it is that of the process that has forked this one
+        if found.closed:  # the context of the process that has forked this one
             self._things.remove(context, Context)
             return
         ucp_cleanup(found)

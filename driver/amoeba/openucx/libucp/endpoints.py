@@ -6,6 +6,7 @@ from typing import Any
 from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.embed import Memory
+from amoeba.openucx.libucp.callbacks import call_aside
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Writer, read_params, write_attributes
@@ -53,21 +54,21 @@ _FLUSH = int(ucp_ep_close_mode.UCP_EP_CLOSE_MODE_FLUSH)
 
 
 class Endpoints:
-    """The ways to other workers."""
+    """Connections to other workers."""
 
     def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, printer: Printer) -> None:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._things, self._completions, self._printer = memory, things, completions, printer
         self.rings: dict[int, TransmitRings] = {}
-        """By the number of an endpoint: through which it posts."""
+        """The rings through which each endpoint posts, by endpoint number."""
         self.unread: dict[int, dict[int, memoryview]] = {}
-        """By the number of an endpoint: data of its stream that the program has, by address."""
+        """Stream data that the program holds, by endpoint number and address."""
 
     def _get(self, number: int) -> Endpoint:
         return self._things.get(number, Endpoint)
 
     def number(self, endpoint: ucp_ep_h) -> int:
-        """That of an endpoint, which has one from its first use on until it is over."""
+        """Return the number of an endpoint, which has one from its first use until it is closed."""
         assert isinstance(endpoint, Endpoint)
         known = self._things.of(endpoint, endpoint.worker)
         if known not in self.unread:
@@ -83,7 +84,7 @@ class Endpoints:
         return known
 
     def _drop(self, number: int) -> None:
-        """C's handle is nobody's any more."""
+        """Invalidate C's handle."""
         self.unread.pop(number, None)
         self.rings.pop(number, None)
         if self._things.has(number, Endpoint):
@@ -97,7 +98,9 @@ class Endpoints:
             cb = given.cb
             if cb == self._null:
                 return ucp_err_handler_t(None, given.arg)
-            return ucp_err_handler_t(lambda arg, ep, status: cb(arg or 0, self.number(ep), status), given.arg)
+            return ucp_err_handler_t(
+                lambda arg, ep, status: call_aside(cb, arg or 0, self.number(ep), status), given.arg
+            )
 
         readers = {
             "address": address,
@@ -193,14 +196,14 @@ class Endpoints:
             if cb == self._null:
                 return ucp_listener_conn_handler_t(None, given.arg)
             return ucp_listener_conn_handler_t(
-                lambda request, arg: cb(self._things.add(request, found), arg), given.arg
+                lambda request, arg: call_aside(cb, self._things.add(request, found), arg), given.arg
             )
 
         def accepted(given: Any) -> ucp_listener_accept_handler_t:
             cb = given.cb
             if cb == self._null:
                 return ucp_listener_accept_handler_t(None, given.arg)
-            return ucp_listener_accept_handler_t(lambda ep, arg: cb(self.number(ep), arg), given.arg)
+            return ucp_listener_accept_handler_t(lambda ep, arg: call_aside(cb, self.number(ep), arg), given.arg)
 
         readers = {
             "sockaddr": lambda given: read_sockaddr(self._memory, given, "params.sockaddr"),

@@ -1,4 +1,4 @@
-"""Structures with masks, from C to the driver and back: unknown bits are ignored, and what has no bit is not read."""
+"""Structures with masks, from C to the driver and back: unknown bits are ignored, fields without a bit not read."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -9,18 +9,18 @@ from amoeba.openucx.ucp.field_masks import Attributes, Parameters
 __all__ = ["Reader", "Writer", "read_params", "write_attributes"]
 
 Reader = Callable[[Any], Any]
-"""What a field of C is to the driver."""
+"""Converts a field of C for the driver."""
 Writer = Callable[[Any, Any], None]
-"""``(structure of C's, value of the driver's)``: sets a field."""
+"""Sets a field: ``(structure of C's, value of the driver's)``."""
 P = TypeVar("P", bound=Parameters)
 
 
 def read_params(
     memory: Memory, given: Any, kind: type[P], readers: Mapping[str, Reader] = {}, name: str = "params"
 ) -> P:
-    """A structure of C's as one of the driver's: the fields that its mask names.
+    """Read a structure of C's: the fields that its mask names.
 
-    ``readers``: what is done with some of them; the others are numbers. Raises FI_EINVAL for NULL.
+    ``readers``: conversions of some fields; the others are numbers. Raises FI_EINVAL for NULL.
     """
     memory.require(given, name)
     mask = given.field_mask
@@ -35,9 +35,9 @@ def read_params(
 
 
 def write_attributes(memory: Memory, given: Any, filled: Attributes, writers: Mapping[str, Writer] = {}) -> None:
-    """Write what the driver has filled to a structure of C's, and nothing else.
+    """Write the filled fields to a structure of C's, and nothing else.
 
-    ``writers``: of fields where a number is not simply set.
+    ``writers``: for fields that are no plain numbers.
     """
     mask = filled.mask
     for field, bit in filled.fields_by_bit().items():

@@ -1,4 +1,4 @@
-"""Functions that UCX has added from 1.13 to 1.19: packed memory handles, questions about keys and datatypes."""
+"""Functions that UCX has added from 1.13 to 1.19: packed memory handles, queries of keys and datatypes."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class Later:
         self._memory, self._things, self._buffers, self._given = memory, things, buffers, given
 
     def ucp_memh_pack(self, memh: int, params: Any, buffer_p: Any, buffer_size_p: Any) -> None:
-        """Pack a key. Raises UNSUPPORTED for a handle that peers would map: the NIC has none."""
+        """Pack a key. Raises UNSUPPORTED for a handle that peers would map: the NIC cannot do that."""
         self._memory.require(params, "params")
         self._memory.require(buffer_p, "buffer_p")
         self._memory.require(buffer_size_p, "buffer_size_p")
@@ -44,7 +44,7 @@ class Later:
         self._given.free(buffer)
 
     def ucp_rkey_compare(self, worker: int, rkey1: int, rkey2: int, params: Any, result: Any) -> None:
-        """Order two keys. Those of the same memory are equal. Raises INVALID_PARAM for keys of other workers."""
+        """Order two keys; keys of the same memory are equal. Raises INVALID_PARAM for keys of other workers."""
         self._memory.require(result, "result")
         if self._memory.require(params, "params").field_mask:
             raise invalid_param(f"params.field_mask: expected 0, got {params.field_mask:#x}")
@@ -56,7 +56,7 @@ class Later:
         result[0] = (first > second) - (first < second)
 
     def ucp_dt_query(self, datatype: int, attr: Any) -> None:
-        """Tell how many bytes the datatype's elements have when they are packed."""
+        """Return the size in bytes of the datatype's elements when they are packed."""
         self._memory.require(attr, "attr")
         mask = attr.field_mask
         if not mask & _PACKED_SIZE:

@@ -1,7 +1,7 @@
 """``libucp.so.0`` as data: the functions of ``ucp/api/ucp.h`` and ``ucp_compat.h`` of UCX 1.19.
 
-Handles are numbers here (:mod:`amoeba.openucx.libucp.things`), and so are pointers to what nobody looks at, requests
-among them: ``uintptr_t`` is passed as a pointer is.
+Handles are numbers here (:mod:`amoeba.openucx.libucp.things`), and so are pointers that C does not follow, such as
+requests: ``uintptr_t`` is passed as a pointer is.
 """
 
 from pathlib import Path
@@ -13,10 +13,10 @@ from amoeba.openucx.ucp.status import UcsStatus
 __all__ = ["IN_C", "LATER", "LIBRARY", "RELEASE", "REQUEST_SIZE"]
 
 RELEASE = (1, 19, 0)
-"""Of UCX: the last one of which all functions are here. Since 1.20 there are some for GPUs."""
+"""UCX release: the last one whose functions are all here. Since 1.20 there are some for GPUs."""
 
 REQUEST_SIZE = 64
-"""Bytes in front of a request that are the library's: what ucp_context_query tells."""
+"""Bytes of the library's before a request: the size that ucp_context_query reports."""
 IN_C = ("ucp_get_version", "ucp_get_version_string")
 """Functions that need no Python."""
 
@@ -31,12 +31,12 @@ _STATUS, _REQUEST = "ucs_status_t", "uintptr_t"
 
 
 def _tells(name: str, parameters: str, ended: int = _NO_PYTHON) -> CFunction:
-    """A function that returns a status."""
+    """Declare a function that returns a status."""
     return CFunction(name, _STATUS, parameters, ended=str(ended))
 
 
 def _asks(name: str, parameters: str, ended: int = _NO_PYTHON) -> CFunction:
-    """A function that returns NULL, an error as a pointer, or a request."""
+    """Declare a function that returns NULL, an error as a pointer, or a request."""
     return CFunction(name, _REQUEST, parameters, ended=f"(intptr_t){ended}")
 
 
@@ -53,7 +53,7 @@ _REMOTE = f"uintptr_t ep, uintptr_t buffer, size_t length, {_TARGET}"
 
 
 def _fetching(name: str, bits: int, *operands: str) -> CFunction:
-    """A blocking atomic of ``ucp_compat.h``."""
+    """Declare a blocking atomic of ``ucp_compat.h``."""
     values = ", ".join(f"uint{bits}_t {each}" for each in operands)
     return _tells(f"{name}{bits}", f"uintptr_t ep, {values}, {_TARGET}, uint{bits}_t *result")
 
@@ -98,7 +98,7 @@ _FUNCTIONS = (
     _tells("ucp_worker_get_efd", "uintptr_t worker, int *fd"),
     _tells("ucp_worker_wait", "uintptr_t worker"),
     _does("ucp_worker_wait_mem", "uintptr_t worker, uintptr_t address"),
-    # programs ask until it is not busy, and then sleep: the descriptor that they sleep at is made readable
+    # programs arm until the worker is not busy, and then sleep: the descriptor that they sleep at is made readable
     CFunction("ucp_worker_arm", _STATUS, "uintptr_t worker", str(_NO_PYTHON), f"amoeba_ring(worker) ? 0 : {_BUSY}"),
     _tells("ucp_worker_signal", "uintptr_t worker"),
     _tells("ucp_worker_fence", "uintptr_t worker"),
@@ -240,6 +240,7 @@ LIBRARY = CLibrary(
         void request_note(uintptr_t request, int status, uint64_t tag, size_t length);
         int request_noted(uintptr_t request, int *status, ucp_tag_recv_info_t *info);
         int amoeba_set_bell(uintptr_t object, int eventfd);
+        int amoeba_is_deputy(void);
     """,
     source=_source(),
     links=("libucp.so",),

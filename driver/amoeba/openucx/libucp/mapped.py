@@ -32,7 +32,7 @@ __all__ = ["Mapped"]
 
 
 class Mapped:
-    """What peers may reach."""
+    """Calls on memory that peers may access."""
 
     def __init__(self, memory: Memory, things: Things, printer: Printer, given: Given) -> None:
         self._memory, self._things, self._printer, self._given = memory, things, printer, given

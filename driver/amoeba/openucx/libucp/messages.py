@@ -44,7 +44,7 @@ _STATUSES = {int(each): each for each in UcsStatus}
 
 
 class Messages:
-    """What handlers get, and what is read in order."""
+    """Active messages, which handlers get, and streams, which are read in order."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Messages:
         def call(arg: Any, data: Any, length: int, reply: ucp_ep_h | None, given: int) -> UcsStatus:
             ep = 0 if reply is None else self._endpoints.number(reply)
             address = self._show(worker, data, kept=bool(given & _KEPT_OLD))
-            return self._settled(worker, address, cb(arg, address, length, ep, int(given)))
+            return self._settled(worker, address, self._completions.call(cb, arg, address, length, ep, int(given)))
 
         ucp_worker_set_am_handler(found, id, None if cb == self._null else call, arg, flags)
 
@@ -91,7 +91,8 @@ class Messages:
                 address = self._show(worker, data, kept=bool(attributes & _KEPT))
                 headed = 0 if header is None else address_of(header)
                 param = self._ffi.new("ucp_am_recv_param_t *", (attributes, ep))
-                return self._settled(worker, address, cb(arg or 0, headed, header_length, address, length, param))
+                status = self._completions.call(cb, arg or 0, headed, header_length, address, length, param)
+                return self._settled(worker, address, status)
 
             return None if cb == self._null else call
 
@@ -100,7 +101,7 @@ class Messages:
         )
 
     def _show(self, worker: int, data: Any, *, kept: bool) -> int:
-        """What a handler is told of data: where it is, or a handle of what is still at its sender."""
+        """Return a handler's data argument: an address, or a handle of data that is still at its sender."""
         if data is None:
             return 0
         if isinstance(data, AmDescriptor):
@@ -111,7 +112,7 @@ class Messages:
         return address
 
     def _settled(self, worker: int, address: int, status: int) -> UcsStatus:
-        """What a handler has returned: if it does not keep the data, nobody has it any more."""
+        """Convert the status that a handler returned; unless the handler keeps the data, forget it."""
         if status != _IN_PROGRESS:
             self._forget(worker, address)
         return _STATUSES.get(status, UcsStatus.UCS_ERR_IO_ERROR)

@@ -1,4 +1,4 @@
-"""What all contexts of the process share: its NIC, as an adapter of the driver's."""
+"""State that all contexts of the process share: its NIC, as an adapter of the driver's."""
 
 from amoeba.embed import ProcessNic, process_nic
 from amoeba.openucx.ucp.adapter import Adapter, Adapters
@@ -7,11 +7,11 @@ from amoeba.transport.transmit_rings import TransmitRings
 __all__ = ["Process"]
 
 _MOST_STEPS = 64
-"""That a call which posts something takes before it returns."""
+"""Maximum number of steps of a posting call before it returns."""
 
 
 class Process:
-    """One adapter for all contexts of a program. It is open while one of them is."""
+    """One adapter for all contexts of a program, open while one of them is."""
 
     def __init__(self) -> None:
         self._mine: ProcessNic | None = None
@@ -25,7 +25,7 @@ class Process:
         return self._mine
 
     def use(self) -> Adapter:
-        """The adapter, open until :meth:`drop` is called as often as this. Raises what :func:`process_nic` raises."""
+        """Add one use of the adapter, which :meth:`drop` ends. Raises what :func:`process_nic` raises."""
         adapters = self._adapters
         if adapters is None or adapters.closed:  # closed: this is a child of the process that opened it
             self._mine = process_nic()
@@ -40,9 +40,10 @@ class Process:
         return found
 
     def send_off(self, rings: TransmitRings) -> None:
-        """Let a NIC send what was just posted, as hardware would whatever the program does next.
+        """Let a NIC send a just posted operation, as hardware would whatever the program does next.
 
-        Called where nothing else was under way: it is the work of the next call of progress, so it costs nothing.
+        Called only if no other operation is outstanding. The next call of progress would do the same work, so the
+        call costs nothing.
         """
         network = self.nic.network
         if not network.devices:
@@ -54,7 +55,7 @@ class Process:
                 return
 
     def drop(self) -> None:
-        """One use less; the last one gives the NIC back."""
+        """End one use; the last one releases the NIC."""
         self._uses -= 1
         if self._uses or self._adapters is None or self._mine is None:
             return

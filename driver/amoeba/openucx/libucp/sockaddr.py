@@ -1,4 +1,4 @@
-"""Socket addresses as C has them, ``struct sockaddr_in`` and ``sockaddr_in6``, and as Python has."""
+"""Conversion of socket addresses: C's ``struct sockaddr_in`` and ``sockaddr_in6``, and Python's tuples."""
 
 import socket
 import struct
@@ -18,7 +18,7 @@ _PORT = struct.Struct(">H")
 
 
 def read_sockaddr(memory: Memory, given: Any, name: str) -> tuple[Any, ...]:
-    """What a ``ucs_sock_addr_t`` says. Raises INVALID_PARAM for NULL, another family, and too few bytes."""
+    """Read a ``ucs_sock_addr_t``. Raises INVALID_PARAM for NULL, another family, and too few bytes."""
     family_size = _FAMILY.size
     data = b"" if given.addrlen < family_size else bytes(memory.view(given.addr, min(given.addrlen, STORAGE)))
     family = _FAMILY.unpack_from(data)[0] if data else None
@@ -35,7 +35,7 @@ def read_sockaddr(memory: Memory, given: Any, name: str) -> tuple[Any, ...]:
 
 
 def sockaddr_bytes(address: tuple[Any, ...] | None) -> bytes:
-    """A ``struct sockaddr_storage``; of None one of family AF_UNSPEC."""
+    """Encode a ``struct sockaddr_storage``; None gives family AF_UNSPEC."""
     if address is None:
         return bytes(STORAGE)
     host, port = address[:2]

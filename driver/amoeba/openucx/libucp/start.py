@@ -1,4 +1,4 @@
-"""The Python side of ``libucp.so.0``: its functions, put together."""
+"""The Python side of ``libucp.so.0``: all its functions."""
 
 import re
 from collections.abc import Callable
@@ -29,13 +29,13 @@ __all__ = ["sent_off", "start", "status"]
 _POINTERS = 1 << 64
 _MISTAKES = (UcsStatus.UCS_ERR_INVALID_PARAM, UcsStatus.UCS_ERR_INVALID_ADDR, UcsStatus.UCS_ERR_EXCEEDS_LIMIT)
 _NONE = ("ucp_request_alloc", "ucp_tag_probe_nb")
-"""Functions whose pointer is no error, but NULL."""
+"""Functions that return NULL, not an error as a pointer."""
 _POSTING = re.compile(r"ucp_(tag|am|stream)_send_\w+|ucp_(put|get)_nb\w*|ucp_atomic_(post|fetch_nb|op_nbx|add\d\d)")
-"""Functions that post something for an endpoint and do not wait for it."""
+"""Functions that post an operation of an endpoint and do not wait for it."""
 
 
 def status(error: BaseException) -> int:
-    """What C gets for an exception."""
+    """Convert an exception to C's status."""
     if isinstance(error, UcsError | FabricError | MemoryError):
         return int(status_of(error))
     if isinstance(error, DeviceClosedError):
@@ -48,7 +48,7 @@ def status(error: BaseException) -> int:
 
 
 def _status_of(function: CFunction) -> Callable[[BaseException], Any]:
-    """The same, as what a function returns can say it."""
+    """Return the conversion of an exception to a function's return type."""
     if function.returns == "uintptr_t":
         return (lambda error: 0) if function.name in _NONE else lambda error: status(error) % _POINTERS
     if function.returns == "void":
@@ -90,7 +90,7 @@ def start(binding: Binding) -> None:
 def sent_off(
     function: Callable[..., Any], rings_of: dict[int, TransmitRings], process: Process
 ) -> Callable[..., Any]:
-    """A function that posts something, and lets it leave if there was nothing else under way."""
+    """Wrap a posting function so that its operation leaves at once if no other is outstanding."""
 
     def call(ep: int, *arguments: Any) -> Any:
         result = function(ep, *arguments)

@@ -1,4 +1,4 @@
-"""Objects of the driver as C knows them: numbers that fit a pointer, checked with their kind."""
+"""The handle table: numbers that fit a pointer, by which C names objects of the driver, checked with their kind."""
 
 from typing import Any, TypeVar
 
@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class Things(Handles):
-    """Handles, found by their objects as well: what a callback is told of C knows already."""
+    """Handles, found by their objects as well: C knows the numbers of a callback's arguments already."""
 
     def __init__(self) -> None:
         super().__init__(Errno.FI_EINVAL)
         self._numbers_of: dict[int, int] = {}
-        """By ``id`` of what they stand for."""
+        """Numbers by ``id`` of their objects."""
         self._owned: dict[int, set[int]] = {}
-        """By the number of what an object was made from: those that end with it."""
+        """Numbers that end with an owner's number, by the owner's."""
         self._owners: dict[int, int] = {}
-        """The same, the other way round."""
+        """The owner's number by number."""
 
     def add(self, thing: object, owner: object = None) -> int:
-        """A number for an object, until :meth:`remove`, of it or its owner."""
+        """Return a new number for an object, valid until :meth:`remove` of the object or its owner."""
         number = self._numbers_of[id(thing)] = super().add(thing)
         if owner is not None:
             its = self._owners[number] = self._numbers_of[id(owner)]
@@ -31,16 +31,16 @@ class Things(Handles):
         return number
 
     def of(self, thing: object, owner: object = None) -> int:
-        """The number of an object, which gets one if it has none."""
+        """Return the number of an object, a new one if necessary."""
         number = self._numbers_of.get(id(thing))
         return self.add(thing, owner) if number is None else number
 
     def has(self, number: int, kind: type[Any]) -> bool:
-        """Whether this is the number of an object of this kind."""
+        """Return whether this is the number of an object of this kind."""
         return isinstance(self.find(number), kind)
 
     def remove(self, number: int, kind: type[T]) -> T:
-        """The object, which has no number from now on, and neither have those that were made from it."""
+        """Remove an object's number, and those of objects made from it; returns the object."""
         thing = super().remove(number, kind)
         del self._numbers_of[id(thing)]
         owner = self._owners.pop(number, None)

@@ -35,7 +35,7 @@ __all__ = ["Transfers"]
 
 
 class Transfers:
-    """What is sent and received by tags, and what is written and read at a peer."""
+    """Calls on tagged messages, put and get."""
 
     def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, buffers: Buffers) -> None:
         self._null = ffi.NULL
@@ -104,7 +104,7 @@ class Transfers:
         if info != self._null:
             info.sender_tag, info.length = known.sender_tag, known.length
         if not remove:
-            return worker  # nobody may do anything with it but see that it is not NULL
+            return worker  # an opaque handle: programs only see that it is not NULL
         return self._things.add(message, found)
 
     def ucp_tag_msg_recv_nb(self, worker: int, buffer: int, count: int, datatype: int, message: int, cb: Any) -> int:
@@ -125,7 +125,7 @@ class Transfers:
         return self._completions.answer(request, read)
 
     def _received(self, number: int, message: TagMessage) -> None:
-        """Its handle is nobody's if it was received, well or not."""
+        """Invalidate the handle of a message that was received, with or without success."""
         if message.claim is None:
             self._things.remove(number, TagMessage)
 

@@ -1,4 +1,4 @@
-"""Workers (group WORKER of ucp.h), flushes and fences, and sleeping until there is something to do."""
+"""Workers (group WORKER of ucp.h), flushes and fences, and sleeping until there is work."""
 
 import io
 from typing import Any
@@ -7,6 +7,7 @@ from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.core.process_memory import accessible
 from amoeba.embed import Binding, Memory, out_of_turn, wait_until
+from amoeba.openucx.libucp.callbacks import elsewhere
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Reader, Writer, read_params, write_attributes
@@ -30,21 +31,21 @@ from amoeba.openucx.ucp.worker import Worker
 __all__ = ["Given", "Workers"]
 
 _WATCHED = 8
-"""Bytes that ucp_worker_wait_mem looks at."""
+"""Bytes that ucp_worker_wait_mem watches."""
 _WORD = 64
 _WORDS = 16
 """Of ``ucs_cpu_set_t``."""
 
 
 class Given:
-    """Bytes that the library has allocated for the program, which gives them back."""
+    """Bytes that the library has allocated for the program, which frees them by a call."""
 
     def __init__(self, lib: Any, memory: Memory) -> None:
         self._lib, self._memory = lib, memory
         self._addresses: set[int] = set()
 
     def copy(self, data: bytes) -> int:
-        """The address of a copy. Raises NO_MEMORY."""
+        """Copy bytes and return the address. Raises NO_MEMORY."""
         start = self._lib.memory_new(len(data))
         address = self._memory.address(start)
         if not address:
@@ -54,7 +55,7 @@ class Given:
         return address
 
     def free(self, address: int) -> None:
-        """It is back. Raises INVALID_PARAM for what was not given, or is back already."""
+        """Free bytes. Raises INVALID_PARAM for another address, and for bytes that are free already."""
         if address not in self._addresses:
             raise invalid_param(f"expected what the library has allocated, got {address:#x}")
         self._addresses.remove(address)
@@ -62,12 +63,12 @@ class Given:
 
 
 def signed(number: int) -> int:
-    """A pointer of the program's as 64 bits with a sign: Linux' epoll keeps it so."""
+    """Convert a pointer to a signed 64-bit number, as Linux' epoll keeps it."""
     return number - (1 << 64) if number >> 63 else number
 
 
 class Workers:
-    """What makes progress."""
+    """Calls on workers."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Workers:
         self._memory, self._things, self._completions = memory, things, completions
         self._process, self._printer, self._given = process, printer, given
         self.kept: dict[int, dict[int, Any]] = {}
-        """By the number of a worker: data of active messages that the program keeps, by address."""
+        """Active messages' data that the program keeps, by worker number and address."""
 
     def _get(self, number: int) -> Worker:
         return self._things.get(number, Worker)
@@ -104,6 +105,8 @@ class Workers:
 
     def ucp_worker_destroy(self, worker: int) -> None:
         found = self._get(worker)
+        if elsewhere(found):
+            wait_until(lambda: not elsewhere(found), self._process.nic.rest)
         try:
             found.close()
         finally:
@@ -117,7 +120,7 @@ class Workers:
         self._memory.require(attr, "attr")
         found = self._get(worker)
         filled = ucp_worker_query(found, ucp_worker_attr_t(field_mask=attr.field_mask))
-        if filled.asks("thread_mode"):  # calls take turns, so any thread may call
+        if filled.asks("thread_mode"):  # a lock serializes calls, so any thread may call
             filled.thread_mode = found.params.thread_mode or ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
 
         def put_name(given: Any, name: str) -> None:
@@ -155,7 +158,8 @@ class Workers:
         write_attributes(self._memory, attr, ucp_worker_address_query(packed, wanted))
 
     def ucp_worker_progress(self, worker: int) -> int:
-        return self._things.get(worker, Worker).progress()
+        found = self._get(worker)
+        return 0 if elsewhere(found) else found.progress()
 
     # Waiting
 
@@ -166,7 +170,7 @@ class Workers:
     def ucp_worker_arm(self, worker: int) -> int:
         try:
             ucp_worker_arm(self._get(worker))
-        except UcsBusyError:  # which is no mistake of anybody's
+        except UcsBusyError:  # a normal answer, no mistake
             return UcsStatus.UCS_ERR_BUSY
         return UcsStatus.UCS_OK
 

@@ -13,10 +13,11 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-from amoeba.openucx.ucp.kinds import Kind, refuse_other, unsigned
+from amoeba.openucx.ucp.constants import ucp_op_attr_t
+from amoeba.openucx.ucp.kinds import Kind, known_bits, refuse_other, unsigned
 from amoeba.openucx.ucp.status import wrong_type
 
-__all__ = ["Attributes", "Counted", "Masked", "Parameters"]
+__all__ = ["Attributes", "Counted", "Masked", "OperationParameters", "Parameters"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,30 @@ class Parameters(Masked):
             if mask & each.bit:
                 values[each.name] = each.kind(f"{name}.{each.name}", getattr(given, each.name))
         return cls(**values)
+
+
+class OperationParameters(Parameters):
+    """What an operation is given: a mask that holds flags, too, above the bits of the fields."""
+
+    MASK: ClassVar[str] = "op_attr_mask"
+    MASK_BITS: ClassVar[int] = 32
+    op_attr_mask: int | None
+
+    @property
+    def mask(self) -> int:
+        """The bits of the fields that count, and the flags."""
+        mask = self.op_attr_mask
+        if mask is None:
+            return self.set_mask()
+        if type(mask) is not int or not 0 <= mask < 1 << self.MASK_BITS:
+            mask = self._mask_number(mask)
+        if not mask or mask & _OP_FIELDS:
+            return mask & _OP_BITS
+        return mask & _OP_BITS | self.set_mask()
+
+
+_OP_BITS = known_bits(ucp_op_attr_t)
+_OP_FIELDS = _OP_BITS & 0xFFFF
 
 
 class Attributes(Masked):

@@ -13,15 +13,22 @@ from typing import Any, TypeAlias, TypeVar
 
 from amoeba.core.buffers import view_of
 from amoeba.core.errors import FabricError
+from amoeba.openucx.ucp.constants import ucp_am_cb_flags
 from amoeba.openucx.ucp.status import invalid_param, wrong_type
 
 __all__ = [
+    "INT",
+    "NAME",
     "SIZE",
+    "UINT32",
+    "UINT64",
     "Kind",
+    "am_handler_flags",
     "anything",
     "bits_of",
     "callback",
     "cpu_set",
+    "handler",
     "instance_of",
     "integer",
     "known_bits",
@@ -84,6 +91,9 @@ def _number(number: int) -> str:
     return str(number) if number.bit_length() <= 128 else f"an integer of {number.bit_length()} bits"
 
 
+INT = signed(32)
+UINT32 = unsigned(32)
+UINT64 = unsigned(64)
 SIZE = unsigned(64)
 """``size_t``, in bytes unless something else is counted."""
 
@@ -161,6 +171,29 @@ def callback(name: str, given: Any) -> Any:
     return given
 
 
+def handler(kind: type) -> Kind:
+    """A handler inside a structure: its function is looked at, its argument is the application's."""
+    structure = instance_of(kind)
+
+    def check(name: str, given: Any) -> Any:
+        callback(f"{name}.cb", structure(name, given).cb)
+        return given
+
+    return check
+
+
+_AM_FLAGS = known_bits(ucp_am_cb_flags)
+_AM_PRIVATE_FLAGS = 1 << 15
+
+
+def am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
+    """Flags of a handler of active messages; from bit 15 on they are the library's, and refused (``ucp_am.c``)."""
+    refuse_other(name, given, ucp_am_cb_flags)
+    if UINT32(name, given) >= _AM_PRIVATE_FLAGS:
+        raise invalid_param(f"{name}: expected flags below {_AM_PRIVATE_FLAGS:#x}, got {given:#x}")
+    return ucp_am_cb_flags(given & _AM_FLAGS)
+
+
 def text(name: str, given: Any) -> str:
     """``const char *``: a string without the character that ends C's."""
     if not isinstance(given, str):
@@ -168,6 +201,10 @@ def text(name: str, given: Any) -> str:
     if "\0" in given:
         raise invalid_param(f"{name}: expected text without zero characters, got {given[:60]!r}")
     return given
+
+
+NAME = optional(text)
+"""A name, or NULL."""
 
 
 def real(name: str, given: Any) -> float:

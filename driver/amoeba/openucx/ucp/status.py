@@ -14,13 +14,13 @@ A call that fails raises a :class:`UcsError`, of which every status has a class 
 becomes a status by :data:`RETURN_CODE_STATUS` and :data:`ERRNO_STATUS`.
 """
 
-import enum
 from typing import ClassVar, TypeAlias
 
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, shown
+from amoeba.openucx.ucp.constants import UcsStatus as UcsStatus
 
 __all__ = [
     "UcsAlreadyExistsError",
@@ -47,57 +47,12 @@ __all__ = [
     "UcsRejectedError",
     "UcsShmemSegmentError",
     "UcsSomeConnectsFailedError",
-    "UcsStatus",
     "UcsTimedOutError",
     "UcsUnreachableError",
     "UcsUnsupportedError",
     "ucs_status_string",
     "ucs_status_t",
 ]
-
-
-class UcsStatus(enum.IntEnum):
-    """``ucs_status_t``: 0 is success, 1 under way, below 0 an error."""
-
-    UCS_OK = 0
-    UCS_INPROGRESS = 1
-    UCS_ERR_NO_MESSAGE = -1
-    UCS_ERR_NO_RESOURCE = -2
-    UCS_ERR_IO_ERROR = -3
-    UCS_ERR_NO_MEMORY = -4
-    UCS_ERR_INVALID_PARAM = -5
-    UCS_ERR_UNREACHABLE = -6
-    UCS_ERR_INVALID_ADDR = -7
-    UCS_ERR_NOT_IMPLEMENTED = -8
-    UCS_ERR_MESSAGE_TRUNCATED = -9
-    UCS_ERR_NO_PROGRESS = -10
-    UCS_ERR_BUFFER_TOO_SMALL = -11
-    UCS_ERR_NO_ELEM = -12
-    UCS_ERR_SOME_CONNECTS_FAILED = -13
-    UCS_ERR_NO_DEVICE = -14
-    UCS_ERR_BUSY = -15
-    UCS_ERR_CANCELED = -16
-    UCS_ERR_SHMEM_SEGMENT = -17
-    UCS_ERR_ALREADY_EXISTS = -18
-    UCS_ERR_OUT_OF_RANGE = -19
-    UCS_ERR_TIMED_OUT = -20
-    UCS_ERR_EXCEEDS_LIMIT = -21
-    UCS_ERR_UNSUPPORTED = -22
-    UCS_ERR_REJECTED = -23
-    UCS_ERR_NOT_CONNECTED = -24
-    UCS_ERR_CONNECTION_RESET = -25
-    UCS_ERR_FIRST_LINK_FAILURE = -40
-    """Not a status: the first number of those of failed links."""
-    UCS_ERR_LAST_LINK_FAILURE = -59
-    """Not a status: their last."""
-    UCS_ERR_FIRST_ENDPOINT_FAILURE = -60
-    """Not a status: the first number of those of failed endpoints."""
-    UCS_ERR_ENDPOINT_TIMEOUT = -80
-    UCS_ERR_LAST_ENDPOINT_FAILURE = -89
-    """Not a status: their last."""
-    UCS_ERR_LAST = -100
-    """Not a status: below all."""
-
 
 ucs_status_t: TypeAlias = UcsStatus
 """Its name in C."""

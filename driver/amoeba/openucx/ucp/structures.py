@@ -1,3 +1,4 @@
+# Generated from driver/amoeba/openucx/ucp-1.12.toml by scripts/api_tables; do not edit.
 """UCP's structures (``ucp/api/ucp.h`` and ``ucp_def.h`` of UCX 1.12.1): C's names, and its fields in its order.
 
 Fields that a mask makes optional are named when a structure is made, and None if absent: see
@@ -5,10 +6,11 @@ Fields that a mask makes optional are named when a structure is made, and None i
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from amoeba.core.buffers import Buffer
 from amoeba.openucx.ucp.constants import (
+    UcsStatus,
     ucp_am_cb_flags,
     ucp_am_handler_param_field,
     ucp_am_recv_attr_t,
@@ -42,7 +44,7 @@ from amoeba.openucx.ucp.constants import (
     ucs_memory_type_t,
     ucs_thread_mode_t,
 )
-from amoeba.openucx.ucp.field_masks import Attributes, Counted, Parameters
+from amoeba.openucx.ucp.field_masks import Attributes, Counted, OperationParameters, Parameters
 from amoeba.openucx.ucp.handles import (
     ucp_address_t,
     ucp_am_recv_callback_t,
@@ -59,25 +61,25 @@ from amoeba.openucx.ucp.handles import (
     ucs_sock_addr_t,
 )
 from amoeba.openucx.ucp.kinds import (
+    INT,
+    NAME,
     SIZE,
+    UINT32,
+    UINT64,
+    am_handler_flags,
     anything,
     bits_of,
     callback,
     cpu_set,
+    handler,
     instance_of,
-    known_bits,
     memory_address,
     one_of,
     optional,
     packed_address,
     real,
-    refuse_other,
-    signed,
     socket_address,
-    text,
-    unsigned,
 )
-from amoeba.openucx.ucp.status import UcsStatus, invalid_param
 
 __all__ = [
     "ucp_am_handler_param_t",
@@ -109,37 +111,55 @@ __all__ = [
     "ucp_worker_params_t",
 ]
 
-_UNSIGNED = unsigned(32)
-_UINT64 = unsigned(64)
-_INT = signed(32)
-_THREAD_MODE = one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST)
-_MEMORY_TYPE = one_of(ucs_memory_type_t)
-_NAME = optional(text)
-_AM_FLAGS = known_bits(ucp_am_cb_flags)
-_AM_PRIVATE_FLAGS = 1 << 15
-_NO_ATTRIBUTES = ucp_am_recv_attr_t(0)
+
+@dataclass
+class ucp_tag_recv_info:
+    """What is known of a tagged message. For receives that have no tag only ``length`` is set."""
+
+    sender_tag: ucp_tag_t = 0
+    """As it was sent: all 64 bits."""
+    length: int = 0
+    """Bytes of the whole message, also if the buffer was shorter."""
 
 
-def _am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
-    """Flags of a handler. From bit 15 on they are the library's own, and refused (``ucp_am.c``)."""
-    refuse_other(name, given, ucp_am_cb_flags)
-    if _UNSIGNED(name, given) >= _AM_PRIVATE_FLAGS:
-        raise invalid_param(f"{name}: expected flags below {_AM_PRIVATE_FLAGS:#x}, got {given:#x}")
-    return ucp_am_cb_flags(given & _AM_FLAGS)
+ucp_tag_recv_info_t: TypeAlias = ucp_tag_recv_info
 
 
-def _handler(kind: type) -> Any:
-    """A handler inside a structure: its function is looked at, its argument is the application's."""
-    structure = instance_of(kind)
+@dataclass
+class ucp_am_recv_param:
+    """What a handler of active messages is told of one."""
 
-    def check(name: str, given: Any) -> Any:
-        callback(f"{name}.cb", structure(name, given).cb)
-        return given
-
-    return check
+    recv_attr: ucp_am_recv_attr_t = ucp_am_recv_attr_t(0)  # noqa: RUF009  members do not change
+    reply_ep: ucp_ep_h | None = None
+    """The way back, if ``recv_attr`` says so."""
 
 
-# Of the context
+ucp_am_recv_param_t: TypeAlias = ucp_am_recv_param
+
+
+@dataclass
+class ucp_err_handler_t:
+    """Who is told when an endpoint fails."""
+
+    cb: ucp_err_handler_cb_t | None = None
+    arg: Any = None
+    """Given to ``cb``, unless the endpoint has ``user_data``."""
+
+
+@dataclass
+class ucp_listener_accept_handler_t:
+    """Who is told of an endpoint that a listener has made; deprecated (``ucp_compat.h``)."""
+
+    cb: ucp_listener_accept_callback_t | None = None
+    arg: Any = None
+
+
+@dataclass
+class ucp_listener_conn_handler_t:
+    """Who is told of a connection request."""
+
+    cb: ucp_listener_conn_callback_t | None = None
+    arg: Any = None
 
 
 @dataclass(kw_only=True)
@@ -158,12 +178,12 @@ class ucp_params_t(Parameters):
     request_cleanup: Annotated[
         ucp_request_cleanup_callback_t | None, Counted(ucp_params_field.UCP_PARAM_FIELD_REQUEST_CLEANUP, callback)
     ] = None
-    tag_sender_mask: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_TAG_SENDER_MASK, _UINT64)] = None
-    mt_workers_shared: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_MT_WORKERS_SHARED, _INT)] = None
+    tag_sender_mask: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_TAG_SENDER_MASK, UINT64)] = None
+    mt_workers_shared: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_MT_WORKERS_SHARED, INT)] = None
     """Not 0: its workers belong to different threads."""
     estimated_num_eps: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_ESTIMATED_NUM_EPS, SIZE)] = None
     estimated_num_ppn: Annotated[int | None, Counted(ucp_params_field.UCP_PARAM_FIELD_ESTIMATED_NUM_PPN, SIZE)] = None
-    name: Annotated[str | None, Counted(ucp_params_field.UCP_PARAM_FIELD_NAME, _NAME)] = None
+    name: Annotated[str | None, Counted(ucp_params_field.UCP_PARAM_FIELD_NAME, NAME)] = None
 
 
 @dataclass(kw_only=True)
@@ -172,7 +192,11 @@ class ucp_lib_attr_t(Attributes):
 
     field_mask: int | None = None
     max_thread_level: Annotated[
-        ucs_thread_mode_t | None, Counted(ucp_lib_attr_field.UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL, _THREAD_MODE)
+        ucs_thread_mode_t | None,
+        Counted(
+            ucp_lib_attr_field.UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL,
+            one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST),
+        ),
     ] = None
 
 
@@ -184,14 +208,15 @@ class ucp_context_attr_t(Attributes):
     request_size: Annotated[int | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_REQUEST_SIZE, SIZE)] = None
     """Bytes of the library's own part of a request."""
     thread_mode: Annotated[
-        ucs_thread_mode_t | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_THREAD_MODE, _THREAD_MODE)
+        ucs_thread_mode_t | None,
+        Counted(
+            ucp_context_attr_field.UCP_ATTR_FIELD_THREAD_MODE,
+            one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST),
+        ),
     ] = None
-    memory_types: Annotated[int | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_MEMORY_TYPES, _UINT64)] = None
+    memory_types: Annotated[int | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_MEMORY_TYPES, UINT64)] = None
     """One bit per :class:`ucs_memory_type_t`."""
-    name: Annotated[str | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_NAME, _NAME)] = None
-
-
-# Of the worker
+    name: Annotated[str | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_NAME, NAME)] = None
 
 
 @dataclass(kw_only=True)
@@ -200,7 +225,11 @@ class ucp_worker_attr_t(Attributes):
 
     field_mask: int | None = None
     thread_mode: Annotated[
-        ucs_thread_mode_t | None, Counted(ucp_worker_attr_field.UCP_WORKER_ATTR_FIELD_THREAD_MODE, _THREAD_MODE)
+        ucs_thread_mode_t | None,
+        Counted(
+            ucp_worker_attr_field.UCP_WORKER_ATTR_FIELD_THREAD_MODE,
+            one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST),
+        ),
     ] = None
     address_flags: Annotated[
         ucp_worker_address_flags_t | None,
@@ -214,7 +243,7 @@ class ucp_worker_attr_t(Attributes):
         None
     )
     """Bytes of the longest header of ``ucp_am_send_nbx``."""
-    name: Annotated[str | None, Counted(ucp_worker_attr_field.UCP_WORKER_ATTR_FIELD_NAME, _NAME)] = None
+    name: Annotated[str | None, Counted(ucp_worker_attr_field.UCP_WORKER_ATTR_FIELD_NAME, NAME)] = None
     max_debug_string: Annotated[
         int | None, Counted(ucp_worker_attr_field.UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING, SIZE)
     ] = None
@@ -226,7 +255,11 @@ class ucp_worker_params_t(Parameters):
 
     field_mask: int | None = None
     thread_mode: Annotated[
-        ucs_thread_mode_t | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_THREAD_MODE, _THREAD_MODE)
+        ucs_thread_mode_t | None,
+        Counted(
+            ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+            one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST),
+        ),
     ] = None
     cpu_mask: Annotated[
         ucs_cpu_set_t | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_CPU_MASK, cpu_set)
@@ -237,20 +270,18 @@ class ucp_worker_params_t(Parameters):
     ] = None
     """What wakes it; all of them if absent."""
     user_data: Annotated[Any, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_USER_DATA, anything)] = None
-    event_fd: Annotated[int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_EVENT_FD, _INT)] = None
+    event_fd: Annotated[int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_EVENT_FD, INT)] = None
     """A descriptor of the application's, such as epoll's, that shall report the events."""
     flags: Annotated[
         ucp_worker_flags_t | None,
         Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_FLAGS, bits_of(ucp_worker_flags_t, 64)),
     ] = None
-    name: Annotated[str | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_NAME, _NAME)] = None
+    name: Annotated[str | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_NAME, NAME)] = None
     am_alignment: Annotated[
         int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT, SIZE)
     ] = None
     """Bytes: where the data of active messages lies is a multiple of them."""
-    client_id: Annotated[int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_CLIENT_ID, _UINT64)] = (
-        None
-    )
+    client_id: Annotated[int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_CLIENT_ID, UINT64)] = None
 
 
 @dataclass(kw_only=True)
@@ -259,20 +290,8 @@ class ucp_worker_address_attr_t(Attributes):
 
     field_mask: int | None = None
     worker_uid: Annotated[
-        int | None, Counted(ucp_worker_address_attr_field.UCP_WORKER_ADDRESS_ATTR_FIELD_UID, _UINT64)
+        int | None, Counted(ucp_worker_address_attr_field.UCP_WORKER_ADDRESS_ATTR_FIELD_UID, UINT64)
     ] = None
-
-
-# Of endpoints
-
-
-@dataclass
-class ucp_err_handler_t:
-    """Who is told when an endpoint fails."""
-
-    cb: ucp_err_handler_cb_t | None = None
-    arg: Any = None
-    """Given to ``cb``, unless the endpoint has ``user_data``."""
 
 
 @dataclass(kw_only=True)
@@ -289,7 +308,7 @@ class ucp_ep_params_t(Parameters):
     ] = None
     err_handler: Annotated[
         ucp_err_handler_t | None,
-        Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_ERR_HANDLER, _handler(ucp_err_handler_t)),
+        Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_ERR_HANDLER, handler(ucp_err_handler_t)),
     ] = None
     user_data: Annotated[Any, Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_USER_DATA, anything)] = None
     flags: Annotated[
@@ -303,7 +322,7 @@ class ucp_ep_params_t(Parameters):
         ucp_conn_request_h | None,
         Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_CONN_REQUEST, instance_of(ucp_conn_request_h)),
     ] = None
-    name: Annotated[str | None, Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_NAME, _NAME)] = None
+    name: Annotated[str | None, Counted(ucp_ep_params_field.UCP_EP_PARAM_FIELD_NAME, NAME)] = None
 
 
 @dataclass(kw_only=True)
@@ -311,7 +330,7 @@ class ucp_ep_attr_t(Attributes):
     """What ``ucp_ep_query`` tells. Socket addresses only of endpoints that were connected by one."""
 
     field_mask: int | None = None
-    name: Annotated[str | None, Counted(ucp_ep_attr_field.UCP_EP_ATTR_FIELD_NAME, _NAME)] = None
+    name: Annotated[str | None, Counted(ucp_ep_attr_field.UCP_EP_ATTR_FIELD_NAME, NAME)] = None
     local_sockaddr: Annotated[
         ucs_sock_addr_t | None, Counted(ucp_ep_attr_field.UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR, socket_address)
     ] = None
@@ -353,25 +372,6 @@ class ucp_stream_poll_ep_t:
     reserved: bytes = bytes(16)
 
 
-# Of listeners
-
-
-@dataclass
-class ucp_listener_accept_handler_t:
-    """Who is told of an endpoint that a listener has made; deprecated (``ucp_compat.h``)."""
-
-    cb: ucp_listener_accept_callback_t | None = None
-    arg: Any = None
-
-
-@dataclass
-class ucp_listener_conn_handler_t:
-    """Who is told of a connection request."""
-
-    cb: ucp_listener_conn_callback_t | None = None
-    arg: Any = None
-
-
 @dataclass(kw_only=True)
 class ucp_listener_attr_t(Attributes):
     """What ``ucp_listener_query`` tells."""
@@ -393,7 +393,7 @@ class ucp_conn_request_attr_t(Attributes):
         Counted(ucp_conn_request_attr_field.UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR, socket_address),
     ] = None
     client_id: Annotated[
-        int | None, Counted(ucp_conn_request_attr_field.UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID, _UINT64)
+        int | None, Counted(ucp_conn_request_attr_field.UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID, UINT64)
     ] = None
     """0 unless the client has sent it."""
 
@@ -409,18 +409,15 @@ class ucp_listener_params_t(Parameters):
     accept_handler: Annotated[
         ucp_listener_accept_handler_t | None,
         Counted(
-            ucp_listener_params_field.UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER, _handler(ucp_listener_accept_handler_t)
+            ucp_listener_params_field.UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER, handler(ucp_listener_accept_handler_t)
         ),
     ] = None
     conn_handler: Annotated[
         ucp_listener_conn_handler_t | None,
         Counted(
-            ucp_listener_params_field.UCP_LISTENER_PARAM_FIELD_CONN_HANDLER, _handler(ucp_listener_conn_handler_t)
+            ucp_listener_params_field.UCP_LISTENER_PARAM_FIELD_CONN_HANDLER, handler(ucp_listener_conn_handler_t)
         ),
     ] = None
-
-
-# Of memory
 
 
 @dataclass(kw_only=True)
@@ -442,7 +439,8 @@ class ucp_mem_map_params_t(Parameters):
     ] = None
     """All rights if absent."""
     memory_type: Annotated[
-        ucs_memory_type_t | None, Counted(ucp_mem_map_params_field.UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE, _MEMORY_TYPE)
+        ucs_memory_type_t | None,
+        Counted(ucp_mem_map_params_field.UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE, one_of(ucs_memory_type_t)),
     ] = None
 
 
@@ -469,28 +467,12 @@ class ucp_mem_attr_t(Attributes):
     address: Annotated[int | None, Counted(ucp_mem_attr_field.UCP_MEM_ATTR_FIELD_ADDRESS, SIZE)] = None
     length: Annotated[int | None, Counted(ucp_mem_attr_field.UCP_MEM_ATTR_FIELD_LENGTH, SIZE)] = None
     mem_type: Annotated[
-        ucs_memory_type_t | None, Counted(ucp_mem_attr_field.UCP_MEM_ATTR_FIELD_MEM_TYPE, _MEMORY_TYPE)
+        ucs_memory_type_t | None, Counted(ucp_mem_attr_field.UCP_MEM_ATTR_FIELD_MEM_TYPE, one_of(ucs_memory_type_t))
     ] = None
 
 
-# Of operations
-
-
-@dataclass
-class ucp_tag_recv_info:
-    """What is known of a tagged message. For receives that have no tag only ``length`` is set."""
-
-    sender_tag: ucp_tag_t = 0
-    """As it was sent: all 64 bits."""
-    length: int = 0
-    """Bytes of the whole message, also if the buffer was shorter."""
-
-
-ucp_tag_recv_info_t: TypeAlias = ucp_tag_recv_info
-
-
 @dataclass(kw_only=True)
-class ucp_request_param_t(Parameters):
+class ucp_request_param_t(OperationParameters):
     """What every ``_nbx`` call takes beside what it is about.
 
     ``op_attr_mask`` holds fields and flags. If it names any field, or is 0, it says which fields count; if it holds
@@ -499,41 +481,22 @@ class ucp_request_param_t(Parameters):
     the length.
     """
 
-    MASK: ClassVar[str] = "op_attr_mask"
-    MASK_BITS: ClassVar[int] = 32
-
     op_attr_mask: int | None = None
-    flags: Annotated[int | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_FLAGS, _UNSIGNED)] = None
+    flags: Annotated[int | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_FLAGS, UINT32)] = None
     """Of the operation: each kind has its own."""
     request: Annotated[Any, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REQUEST, anything)] = None
     cb: Annotated[Any, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_CALLBACK, callback)] = None
-    datatype: Annotated[ucp_datatype_t | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_DATATYPE, _UINT64)] = None
+    datatype: Annotated[ucp_datatype_t | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_DATATYPE, UINT64)] = None
     """Bytes if absent."""
     user_data: Annotated[Any, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_USER_DATA, anything)] = None
     reply_buffer: Annotated[Buffer | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REPLY_BUFFER, anything)] = None
     memory_type: Annotated[
-        ucs_memory_type_t | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_MEMORY_TYPE, _MEMORY_TYPE)
+        ucs_memory_type_t | None, Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_MEMORY_TYPE, one_of(ucs_memory_type_t))
     ] = None
     recv_info: Annotated[
         ucp_tag_recv_info_t | None,
         Counted(ucp_op_attr_t.UCP_OP_ATTR_FIELD_RECV_INFO, optional(instance_of(ucp_tag_recv_info))),
     ] = None
-
-    @property
-    def mask(self) -> int:
-        """The bits of the fields that count, and the flags."""
-        mask = self.op_attr_mask
-        if mask is None:
-            return self.set_mask()
-        if type(mask) is not int or not 0 <= mask < 1 << self.MASK_BITS:
-            mask = self._mask_number(mask)
-        if not mask or mask & _OP_FIELDS:
-            return mask & _OP_BITS
-        return mask & _OP_BITS | self.set_mask()
-
-
-_OP_BITS = known_bits(ucp_op_attr_t)
-_OP_FIELDS = sum(ucp_request_param_t.fields_by_bit().values())
 
 
 @dataclass(kw_only=True)
@@ -541,7 +504,7 @@ class ucp_request_attr_t(Attributes):
     """What ``ucp_request_query`` tells. ``debug_string_size`` is an input."""
 
     field_mask: int | None = None
-    debug_string: Annotated[str | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING, _NAME)] = None
+    debug_string: Annotated[str | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING, NAME)] = None
     debug_string_size: Annotated[
         int | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE, SIZE)
     ] = None
@@ -550,11 +513,9 @@ class ucp_request_attr_t(Attributes):
         UcsStatus | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_STATUS, one_of(UcsStatus))
     ] = None
     mem_type: Annotated[
-        ucs_memory_type_t | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_MEM_TYPE, _MEMORY_TYPE)
+        ucs_memory_type_t | None,
+        Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_MEM_TYPE, one_of(ucs_memory_type_t)),
     ] = None
-
-
-# Of active messages
 
 
 @dataclass(kw_only=True)
@@ -562,24 +523,11 @@ class ucp_am_handler_param_t(Parameters):
     """Parameters of ``ucp_worker_set_am_recv_handler``. ``cb`` None with its bit in the mask removes the handler."""
 
     field_mask: int | None = None
-    id: Annotated[int | None, Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_ID, _UNSIGNED)] = None
+    id: Annotated[int | None, Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_ID, UINT32)] = None
     flags: Annotated[
-        ucp_am_cb_flags | None,
-        Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_FLAGS, _am_handler_flags),
+        ucp_am_cb_flags | None, Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_FLAGS, am_handler_flags)
     ] = None
     cb: Annotated[
         ucp_am_recv_callback_t | None, Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_CB, callback)
     ] = None
     arg: Annotated[Any, Counted(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_ARG, anything)] = None
-
-
-@dataclass
-class ucp_am_recv_param:
-    """What a handler of active messages is told of one."""
-
-    recv_attr: ucp_am_recv_attr_t = _NO_ATTRIBUTES
-    reply_ep: ucp_ep_h | None = None
-    """The way back, if ``recv_attr`` says so."""
-
-
-ucp_am_recv_param_t: TypeAlias = ucp_am_recv_param

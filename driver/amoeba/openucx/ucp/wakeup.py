@@ -11,7 +11,7 @@ import select
 import struct
 from typing import Any, Protocol
 
-from amoeba.core.waiting import Sources, close_epoll
+from amoeba.core.waiting import Sources, close_epoll, readable_within
 from amoeba.openucx.ucp.adapter import Adapter
 from amoeba.openucx.ucp.constants import ucp_wakeup_event_t
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error
@@ -166,9 +166,7 @@ class Wakeup:
 
     def sleep(self) -> None:
         """Sleep until there is something to do, having asked to be woken."""
-        poll = select.poll()
-        poll.register(self._epoll.fileno(), select.POLLIN)
-        poll.poll()
+        readable_within([self._epoll.fileno()], None)
 
     def wait_for_change(self, memory: memoryview) -> None:
         """Sleep until these bytes change, or there is something else to do."""

@@ -5,6 +5,7 @@ active messages, another one, so that neither kind of message holds up the other
 :meth:`Worker.progress`, callbacks included.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -162,16 +163,16 @@ class Worker(WorkerBase):
         self.wireup.register(endpoint)
         return endpoint
 
-    def add_source(self, source: Source, *, writing: bool = False) -> None:
-        """Let it go on in progress when it is ready."""
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
+        """Let a source go on in progress when it is ready."""
         if self.sources is None:
             self.sources = Sources()
             if self.wakeup is not None:
                 self.wakeup.watch(self.sources.fileno())
         self.sources.add(source, writing=writing)
 
-    def remove_source(self, source: Source) -> None:
-        """Not any more."""
+    def _unwatch(self, source: Source) -> None:
+        """Forget a source, before its descriptor is closed."""
         if self.sources is not None:
             self.sources.remove(source)
 
@@ -201,7 +202,7 @@ class Worker(WorkerBase):
         self._check_open()
         if self.progressing:
             raise invalid_param("progress was called inside a callback of progress")
-        self.progressing = True
+        self.progressing = threading.get_ident()
         try:
             count = self._go_on()
             if not count:
@@ -213,7 +214,7 @@ class Worker(WorkerBase):
             if not count and self.wakeup is not None and self.wakeup.edge:
                 self.wakeup.renew()
         finally:
-            self.progressing = False
+            self.progressing = 0
         return count
 
     def _go_on(self) -> int:
@@ -338,7 +339,8 @@ class Worker(WorkerBase):
             return
         if self.progressing:
             raise invalid_param("a worker cannot be destroyed inside a callback of its progress")
-        self.ending = self.progressing = True
+        self.ending = True
+        self.progressing = threading.get_ident()
         calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
         calls += [endpoint.cut_short for endpoint in list(self.closing)]
         calls += [follower.cancel_all for follower in self.followers]

@@ -173,8 +173,8 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Called once by the next progress."""
         self.fences: Fences | None = None
         """Those that hold something; None, so that looking costs nothing, where there are none."""
-        self.progressing = False
-        """Inside :meth:`progress`, and so inside callbacks."""
+        self.progressing = 0
+        """The thread inside :meth:`progress`, and so inside callbacks, by its number."""
         self.followers: dict[Follower, None] = {}
         """Told of ends, in this order."""
         self.ending = False

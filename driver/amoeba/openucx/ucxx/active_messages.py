@@ -1,4 +1,4 @@
-"""Active messages as queues: what has come for an endpoint, and who waits for it."""
+"""Active messages as queues: messages and waiting receives of each endpoint."""
 
 import contextlib
 import weakref
@@ -23,14 +23,14 @@ from amoeba.openucx.ucxx.request import Request, new_param
 __all__ = ["AM_ID", "ActiveMessages"]
 
 AM_ID = 0
-"""Of all messages: who sends them is all that tells them apart."""
+"""Id of all messages: only their senders distinguish them."""
 _REPLY_EP = ucp_am_recv_attr_t.UCP_AM_RECV_ATTR_FIELD_REPLY_EP
 _RENDEZVOUS = ucp_am_recv_attr_t.UCP_AM_RECV_ATTR_FLAG_RNDV
 _OK = UcsStatus.UCS_OK
 
 
 class _Late:
-    """A message whose data is still with its sender, until somebody wants it."""
+    """A message whose data stays with its sender until a receive takes it."""
 
     __slots__ = ("descriptor", "length")
 
@@ -40,7 +40,7 @@ class _Late:
 
 
 class _Inbox:
-    """Of one endpoint, in the order of arrival: messages, or receives that wait for some; never both."""
+    """The queue of one endpoint, in order of arrival: messages, or receives that wait for some; never both."""
 
     __slots__ = ("messages", "receives")
 
@@ -50,14 +50,14 @@ class _Inbox:
 
 
 class ActiveMessages:
-    """Those of one worker. Nothing here knows the objects that the application has, so these can be dropped."""
+    """The active messages of one worker. Refers to none of the application's objects, so these can be dropped."""
 
     def __init__(self, worker: UcpWorker) -> None:
         self._worker = worker
         self._inboxes: weakref.WeakKeyDictionary[UcpEndpoint, _Inbox] = weakref.WeakKeyDictionary()
         self._param = new_param(always=True)
         self.allocator: Callable[[int], Any] = _array
-        """Makes the buffer for a message of so many bytes."""
+        """Makes the buffer for a message of a given number of bytes."""
         ucp_worker_set_am_recv_handler(worker, ucp_am_handler_param_t(id=AM_ID, cb=self._arrived))
 
     def _inbox(self, endpoint: UcpEndpoint) -> _Inbox:
@@ -71,13 +71,13 @@ class ActiveMessages:
     ) -> UcsStatus:
         endpoint = param.reply_ep
         if not param.recv_attr & _REPLY_EP or not isinstance(endpoint, UcpEndpoint):
-            return _OK  # nobody can ask for it
+            return _OK  # no receive can ask for it
         inbox = self._inbox(endpoint)
         if param.recv_attr & _RENDEZVOUS:
             late = _Late(data, length)
             if inbox.receives:
                 request = inbox.receives.popleft()
-                # this handler must say that it keeps the data before it is asked for
+                # this handler must say that it keeps the data before a receive asks for it
                 self._worker.soon.append(lambda: self._finish(request, late))
             else:
                 inbox.messages.append(late)
@@ -112,7 +112,7 @@ class ActiveMessages:
             request.finish(error.status)
 
     def probe(self, endpoint: UcpEndpoint) -> bool:
-        """Whether a message has come that nobody has received."""
+        """Return whether a message has arrived that was not received."""
         inbox = self._inboxes.get(endpoint)
         return inbox is not None and bool(inbox.messages)
 
@@ -127,14 +127,14 @@ class ActiveMessages:
             inbox.receives.append(request)
 
     def take_back(self, endpoint: UcpEndpoint, request: Request) -> None:
-        """It is not wanted any more, if it still waits."""
+        """Cancel a receive, if it still waits."""
         inbox = self._inboxes.get(endpoint)
         if inbox is not None and request in inbox.receives:
             inbox.receives.remove(request)
             request.finish(UcsStatus.UCS_ERR_CANCELED)
 
     def end(self, endpoint: UcpEndpoint, status: UcsStatus, *, drop: bool) -> None:
-        """An endpoint has failed, or with ``drop`` is closed: nothing more will come for those who wait."""
+        """End the waiting receives of an endpoint that has failed, or with ``drop`` is closed."""
         inbox = self._inboxes.get(endpoint)
         if inbox is None:
             return
@@ -154,7 +154,7 @@ class ActiveMessages:
         inbox.messages.clear()
 
     def close(self) -> None:
-        """The worker is being closed."""
+        """Cancel all receives of the worker, which is being closed."""
         for endpoint in list(self._inboxes):
             self.end(endpoint, UcsStatus.UCS_ERR_CANCELED, drop=True)
 

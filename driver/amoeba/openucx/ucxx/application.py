@@ -57,7 +57,7 @@ _SIOCGIFADDR = 0x8915
 
 
 class AsyncListener:
-    """A listener whose callback, a function or a coroutine function, is given each endpoint."""
+    """A listener whose callback, a function or a coroutine function, gets each endpoint."""
 
     def __init__(self, listener: Listener, clients: set[Any]) -> None:
         self._listener = listener
@@ -65,26 +65,26 @@ class AsyncListener:
 
     @property
     def closed(self) -> bool:
-        """Whether it listens no more."""
+        """Whether the listener is closed."""
         return self._listener.closed
 
     @property
     def ip(self) -> str:
-        """Where it listens."""
+        """The IPv4 address of the listener."""
         return self._listener.ip
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the listener."""
         return self._listener.port
 
     @property
     def active_clients(self) -> int:
-        """Callbacks that have not returned."""
+        """The number of callbacks that have not returned."""
         return len(self._clients)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listener.close()
 
     def __enter__(self) -> "AsyncListener":
@@ -95,11 +95,11 @@ class AsyncListener:
 
 
 class ApplicationContext:
-    """A context with a worker, and how progress is made for it.
+    """A context with a worker, and its mode of progress.
 
-    ``progress_mode``: "blocking" and "polling" in the event loops that use it, of which the first lets them sleep;
-    "thread" and "thread-polling" by a thread. None: as UCXPY_PROGRESS_MODE says, else "blocking". The other arguments
-    are those of :class:`Context`.
+    ``progress_mode``: "blocking" and "polling" make progress in the event loops that use the context; "blocking" lets
+    the loops sleep. "thread" and "thread-polling" use a thread. None: as UCXPY_PROGRESS_MODE says, else "blocking".
+    The other arguments are those of :class:`Context`.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class ApplicationContext:
             raise
 
     def continuous_ucx_progress(self, event_loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Have an event loop, the running one, make progress as long as it runs, also when nobody awaits anything.
+        """Have an event loop, the running one, make progress as long as it runs, also while no task waits.
 
-        Nothing if a thread does. Creating listeners and endpoints does this.
+        Does nothing if a thread makes progress. Creating listeners and endpoints calls this.
         """
         if self.worker.served:
             return
@@ -155,7 +155,7 @@ class ApplicationContext:
         *,
         ip_address: str = "0.0.0.0",
     ) -> AsyncListener:
-        """Have ``callback_func(endpoint, ...)`` called, or awaited, in the running event loop for all who connect."""
+        """Have ``callback_func(endpoint, ...)`` called, or awaited, in the running event loop for every client."""
         self.continuous_ucx_progress()
         loop = asyncio.get_running_loop()
         clients: set[Any] = set()
@@ -196,9 +196,9 @@ class ApplicationContext:
         endpoint_error_handling: bool = True,
         connect_timeout: float = _CONNECT_TIMEOUT,
     ) -> Endpoint:
-        """An endpoint that is connected to who listens there.
+        """Return an endpoint that is connected to the listener at this address.
 
-        Raises what keeps it from that: NOT_CONNECTED if nobody listens, REJECTED, TIMED_OUT after so many seconds.
+        Raises NOT_CONNECTED without a listener, REJECTED, or TIMED_OUT after ``connect_timeout`` seconds.
         """
         self.continuous_ucx_progress()
         endpoint = Endpoint.create(self.worker, ip_address, port, endpoint_error_handling)
@@ -212,16 +212,16 @@ class ApplicationContext:
     async def create_endpoint_from_worker_address(
         self, address: Address | bytes, endpoint_error_handling: bool = True
     ) -> Endpoint:
-        """An endpoint to the worker with this address."""
+        """Return an endpoint to the worker with this address."""
         self.continuous_ucx_progress()
         return Endpoint.create_from_worker_address(self.worker, address, endpoint_error_handling)
 
     def recv(self, buffer: Any, tag: int, tag_mask: int = int(TagMaskFull)) -> Request:
-        """Receive a message with this tag from whomever."""
+        """Receive a message with this tag from any endpoint."""
         return self.worker.tag_recv(buffer, tag, tag_mask)
 
     def close(self) -> None:
-        """Close its worker and its context, and all that was made from them."""
+        """Close the worker and the context, and all objects made from them."""
         self.worker.close()
         self.context.close()
 
@@ -230,7 +230,7 @@ _application: list[ApplicationContext] = []
 
 
 def _get() -> ApplicationContext:
-    """The process's own, opened if it is not. After a fork the child has its own."""
+    """Return the process's own context, opened if necessary. A forked child gets its own."""
     if _application and (_application[0].context.closed or _application[0].pid != os.getpid()):
         _application.clear()
     if not _application:
@@ -249,10 +249,10 @@ def init(
     network: tuple[str, int] | None = None,
     adapter: Adapter | None = None,
 ) -> None:
-    """Open the process's own context, which is otherwise opened when it is needed, with options of one's own.
+    """Open the process's own context with the given options; otherwise the first use opens it.
 
-    ``options``: values of the configuration by key. ``env_takes_precedence``: UCX_* of the environment win over them.
-    The others: see :class:`ApplicationContext`. Raises INVALID_PARAM if it is open.
+    ``options``: values of the configuration by key. ``env_takes_precedence``: UCX_* of the environment override them.
+    The other arguments: see :class:`ApplicationContext`. Raises INVALID_PARAM if the context is open.
     """
     if _application and not _application[0].context.closed and _application[0].pid == os.getpid():
         raise invalid_param("init() was called before, or a call that needs it: it has to be the first")
@@ -274,27 +274,27 @@ def init(
 
 
 def reset() -> None:
-    """Close the process's own context and all that was made from it: endpoints and listeners, too."""
+    """Close the process's own context and all objects made from it: endpoints and listeners, too."""
     if _application:
         _application.pop().close()
 
 
 def stop_notifier_thread() -> None:
-    """Nothing: futures of event loops are told without a thread."""
+    """Do nothing: futures of event loops complete without a thread."""
 
 
 def get_ucx_version() -> tuple[int, int, int]:
-    """The version of UCX whose API this is."""
+    """Return the version of UCX whose API this is."""
     return ucp_get_version()
 
 
 def progress() -> bool:
-    """Make progress; whether there was any. Not needed by programs that await."""
+    """Make progress; returns whether there was any. Programs that await do not need this."""
     return _get().worker.progress()
 
 
 def get_config() -> dict[str, str]:
-    """The configuration: of the process's own context if it is open, else what it would be."""
+    """Return the configuration of the process's own context, or its defaults before the context is open."""
     if _application and not _application[0].context.closed:
         return _application[0].context.config
     return texts(read_config())
@@ -309,7 +309,7 @@ def create_listener(
     *,
     ip_address: str = "0.0.0.0",
 ) -> AsyncListener:
-    """As :meth:`ApplicationContext.create_listener`."""
+    """Call :meth:`ApplicationContext.create_listener`."""
     return _get().create_listener(
         callback_func, port, endpoint_error_handling, callback_args, callback_kwargs, ip_address=ip_address
     )
@@ -318,75 +318,78 @@ def create_listener(
 async def create_endpoint(
     ip_address: str, port: int, endpoint_error_handling: bool = True, connect_timeout: float = _CONNECT_TIMEOUT
 ) -> Endpoint:
-    """As :meth:`ApplicationContext.create_endpoint`."""
+    """Call :meth:`ApplicationContext.create_endpoint`."""
     return await _get().create_endpoint(ip_address, port, endpoint_error_handling, connect_timeout)
 
 
 async def create_endpoint_from_worker_address(
     address: Address | bytes, endpoint_error_handling: bool = True
 ) -> Endpoint:
-    """As :meth:`ApplicationContext.create_endpoint_from_worker_address`."""
+    """Call :meth:`ApplicationContext.create_endpoint_from_worker_address`."""
     return await _get().create_endpoint_from_worker_address(address, endpoint_error_handling)
 
 
 def get_ucp_context_info() -> str:
-    """What the process's own context is, in lines."""
+    """Describe the process's own context, in lines."""
     return _get().context.info
 
 
 def get_ucp_worker_info() -> str:
-    """What its worker is, in lines."""
+    """Describe its worker, in lines."""
     return _get().worker.info
 
 
 def get_active_transports() -> list[str]:
-    """What carries its operations: one entry, the kind of its NIC."""
+    """Return the kind of the context's NIC as the only entry."""
     return [_get().context.adapter.nic.device.name]
 
 
 def continuous_ucx_progress(event_loop: asyncio.AbstractEventLoop | None = None) -> None:
-    """As :meth:`ApplicationContext.continuous_ucx_progress`."""
+    """Call :meth:`ApplicationContext.continuous_ucx_progress`."""
     _get().continuous_ucx_progress(event_loop)
 
 
 def get_ucp_worker() -> int:
-    """The number that its worker has in this process."""
+    """Return the number of the worker in this process."""
     return _get().worker.handle
 
 
 def get_ucxx_worker() -> Worker:
-    """Its worker."""
+    """Return the worker of the process's own context."""
     return _get().worker
 
 
 def get_worker_address() -> Address:
-    """Where its worker is."""
+    """Return the address of the worker."""
     return _get().worker.address
 
 
 def get_ucx_address_from_buffer(buffer: Any) -> Address:
-    """The address that a peer has sent."""
+    """Return the address that a peer has sent."""
     return Address.create_from_buffer(buffer)
 
 
 def recv(buffer: Any, tag: int, tag_mask: int = int(TagMaskFull)) -> Request:
-    """As :meth:`ApplicationContext.recv`."""
+    """Call :meth:`ApplicationContext.recv`."""
     return _get().recv(buffer, tag, tag_mask)
 
 
 def flush() -> Request:
-    """As :meth:`Worker.flush` of its worker."""
+    """Call :meth:`Worker.flush` of the worker."""
     return _get().worker.flush()
 
 
 def fence() -> None:
-    """As :meth:`Worker.fence` of its worker."""
+    """Call :meth:`Worker.fence` of the worker."""
     _get().worker.fence()
 
 
 def get_address(ifname: str | None = None) -> str:
-    """The IPv4 address of a network interface: of ``ifname``, of UCXPY_IFNAME, else of any that is no loopback, if
-    there is one. Raises OSError for an interface that has none."""
+    """Return the IPv4 address of a network interface: of ``ifname``, or of UCXPY_IFNAME.
+
+    Without a name, the first interface with an address counts, the loopback last. Raises OSError for an interface
+    without an address.
+    """
     name = os.environ.get(_INTERFACE_VARIABLE) if ifname is None else ifname
     if name is not None:
         return _address_of(name)

@@ -1,4 +1,4 @@
-"""Memory of the application's, as operations take it: any contiguous buffer in host memory, in place."""
+"""The application's memory as operations take it: any contiguous buffer in host memory, in place."""
 
 from typing import Any
 
@@ -14,9 +14,10 @@ _PLAIN = (bytes, bytearray, memoryview, np.ndarray, np.generic)
 
 
 def bytes_view(buffer: Any, *, writable: bool = False, name: str = "buffer") -> memoryview:
-    """A view of all bytes of a buffer. Raises INVALID_PARAM if it has gaps, or is read-only and to be written.
+    """Return a view of all bytes of a buffer.
 
-    Objects that have ``__array_interface__`` alone, or DLPack of host memory, are taken, too.
+    Raises INVALID_PARAM for a buffer with gaps, and for a read-only one if ``writable``. Accepts also objects with
+    ``__array_interface__`` alone, or DLPack of host memory.
     """
     if isinstance(buffer, Array):
         buffer = buffer.obj
@@ -43,9 +44,9 @@ def _buffer_of(given: Any, name: str) -> Any:
 
 
 class Array:
-    """A buffer with what NumPy would say of it: ``nbytes``, ``ptr``, ``shape``, ``strides``, ``itemsize``.
+    """A buffer with NumPy's attributes: ``nbytes``, ``ptr``, ``shape``, ``strides``, ``itemsize``.
 
-    Raises INVALID_PARAM if it has gaps, or is no buffer in host memory.
+    Raises INVALID_PARAM for a buffer with gaps, and for objects that are no buffer in host memory.
     """
 
     __slots__ = ("itemsize", "nbytes", "obj", "ptr", "readonly", "shape", "strides")
@@ -57,7 +58,7 @@ class Array:
         view = bytes_view(obj, name="obj")
         self.obj = view if not isinstance(obj, np.ndarray) else obj
         self.ptr = address_of(view)
-        """Address of its first byte; 0 if it has none."""
+        """Address of the first byte; 0 for an empty buffer."""
         self.nbytes = view.nbytes
         self.itemsize = view.itemsize
         self.shape: tuple[int, ...] = tuple(view.shape or ())
@@ -66,5 +67,5 @@ class Array:
 
     @property
     def contiguous(self) -> bool:
-        """It always is, as anything else is refused."""
+        """Whether the buffer is contiguous: always true, as other buffers are refused."""
         return self.c_contiguous

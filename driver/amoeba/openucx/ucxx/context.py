@@ -1,4 +1,4 @@
-"""Contexts: a NIC, its configuration, and the memory that peers may use."""
+"""Contexts: a NIC, its configuration, and the memory that peers may access."""
 
 import io
 import weakref
@@ -31,7 +31,7 @@ _READ_ONLY = ucp_mem_map_prot.UCP_MEM_MAP_PROT_LOCAL_READ | ucp_mem_map_prot.UCP
 
 
 def read_config(changes: Mapping[str, Any] | None = None) -> ucp_config_t:
-    """The environment's configuration with these values by key, with or without UCX_. Raises UCXConfigError."""
+    """Read the environment's configuration with these changes, keys with or without UCX_. Raises UCXConfigError."""
     try:
         config = ucp_config_read(None, None)
         for name, value in (changes or {}).items():
@@ -42,16 +42,16 @@ def read_config(changes: Mapping[str, Any] | None = None) -> ucp_config_t:
 
 
 def texts(config: ucp_config_t) -> dict[str, str]:
-    """All values by key, as they are written."""
+    """Return all values by key, as they are written."""
     return {name: config.text(name) for name, key in KEYS.items() if key.alias_of is None}
 
 
 class Context(Closable):
     """A protection domain of a NIC.
 
-    ``config_dict``: values by key, as ``UCX_...`` in the environment has them. ``feature_flags``: what will be used.
-    ``adapter``: the NIC, from :func:`amoeba.ucp.open_adapters`; None: the process's own, of which ``device`` is the
-    kind and ``network`` the (host, port) that its UDP socket listens at, if it is not open yet.
+    ``config_dict``: values by key, as ``UCX_...`` in the environment has them. ``feature_flags``: features to use.
+    ``adapter``: the NIC, from :func:`amoeba.ucp.open_adapters`; None: the process's own NIC. If that is not open yet,
+    ``device`` is its kind, and ``network`` the (host, port) of its UDP socket.
 
     Raises UCXConfigError, INVALID_PARAM, and NO_RESOURCE if the NIC has no protection domain left.
     """
@@ -83,7 +83,7 @@ class Context(Closable):
 
     @property
     def adapter(self) -> Adapter:
-        """Its NIC."""
+        """The context's NIC."""
         return self.ucp.adapter
 
     @property
@@ -92,32 +92,32 @@ class Context(Closable):
         return texts(self.ucp.config)
 
     def get_config(self) -> dict[str, str]:
-        """``config``."""
+        """Return ``config``."""
         return self.config
 
     @property
     def handle(self) -> int:
-        """A number of its own in this process."""
+        """The context's unique number in this process."""
         return id(self.ucp)
 
     @property
     @in_turn
     def info(self) -> str:
-        """What it is and works through, in lines."""
+        """Description of the context and its NIC, in lines."""
         lines = io.StringIO()
         ucp_context_print_info(self.ucp, lines)
         return lines.getvalue()
 
     @property
     def cuda_support(self) -> bool:
-        """No NIC here reaches a GPU's memory."""
+        """Always false: no NIC here accesses a GPU's memory."""
         return False
 
     @in_turn
     def map(self, buffer: Any) -> "Memory":
-        """Let peers use a buffer, which is kept; a read-only one they may only read.
+        """Let peers access a buffer, which is kept; a read-only buffer they may only read.
 
-        Raises INVALID_PARAM for what is no buffer, NO_RESOURCE if the NIC has no room for another key.
+        Raises INVALID_PARAM for an object that is no buffer, NO_RESOURCE if the NIC's key table is full.
         """
         self._progress.tidy()
         view = bytes_view(buffer)
@@ -126,7 +126,7 @@ class Context(Closable):
 
     @in_turn
     def alloc(self, size: int) -> "Memory":
-        """So many zeroed bytes that peers may use, at the start of a page. Raises as :meth:`map`."""
+        """Allocate zeroed bytes that peers may access, at the start of a page. Raises as :meth:`map`."""
         self._progress.tidy()
         number = int(SIZE("size", size))
         view = allocate(number)[:number] if number else memoryview(bytearray())
@@ -138,7 +138,7 @@ class Context(Closable):
 
     @in_turn
     def close(self) -> None:
-        """Close it, and what was made from it."""
+        """Close the context, and objects made from it."""
         self._progress.tidy()
         self._finalizer.detach()
         self.ucp.close()
@@ -148,9 +148,9 @@ class Context(Closable):
 
 
 class Memory(Closable):
-    """Memory that peers may use with its key, made by :meth:`Context.map` and :meth:`Context.alloc`.
+    """Memory that peers may access with its key, made by :meth:`Context.map` and :meth:`Context.alloc`.
 
-    NumPy takes it as an array of bytes, without a copy; ``view`` is the same for everybody else.
+    NumPy takes it as an array of bytes, without a copy; ``view`` is a memoryview for other code.
     """
 
     def __init__(self, context: Context, memory: UcpMemory) -> None:
@@ -167,12 +167,12 @@ class Memory(Closable):
 
     @property
     def address(self) -> int:
-        """Of its first byte."""
+        """Address of the first byte."""
         return self.ucp.address
 
     @property
     def length(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.ucp.length
 
     nbytes = length
@@ -190,7 +190,7 @@ class Memory(Closable):
         return self.length
 
     def pack(self) -> RemoteKey:
-        """The key with which peers use it, to be sent to them."""
+        """Return the key by which peers access the memory, to be sent to them."""
         return RemoteKey(self.ucp.pack())
 
     pack_rkey = pack
@@ -201,7 +201,7 @@ class Memory(Closable):
 
     @in_turn
     def close(self) -> None:
-        """Take it back: what peers do to it from now on is refused."""
+        """Unmap the memory: the NIC refuses later accesses of peers."""
         self._finalizer.detach()
         self.ucp.close()
 

@@ -1,4 +1,4 @@
-"""Endpoints: the way to one other worker, for programs that poll, that wait and that await."""
+"""Endpoints: the connection to one other worker, for programs that poll, that wait and that await."""
 
 import contextlib
 import functools
@@ -47,13 +47,13 @@ _CANCELED = UcsStatus.UCS_ERR_CANCELED
 
 
 def _hash64(*parts: int) -> int:
-    """64 bits that two processes make of the same numbers, and hardly anybody of others."""
+    """Hash numbers to 64 bits: equal in two processes for the same numbers, and distinct with high probability."""
     digest = hashlib.blake2b(b"".join(part.to_bytes(16, "big", signed=True) for part in parts), digest_size=8)
     return int.from_bytes(digest.digest(), "big")
 
 
 def _let_go(endpoint: UcpEndpoint) -> None:
-    """Close an endpoint that nobody knows any more, behind what was sent."""
+    """Close an endpoint without references, after its outstanding sends."""
     if not (endpoint.closed or endpoint.worker.closed):
         ucp_ep_close_nbx(endpoint, None)
 
@@ -72,7 +72,7 @@ class Endpoint(Closable):
         self._progress = worker._progress
         self._progress.tidy()
         self._status = UcsStatus.UCS_INPROGRESS
-        """Why it has ended; UCS_INPROGRESS: it has not."""
+        """The reason of its end; UCS_INPROGRESS: still open."""
         self._on_close: Callable[[], object] | None = None
         params.err_mode = _PEER if endpoint_error_handling else _NONE
         known = weakref.ref(self)
@@ -99,7 +99,7 @@ class Endpoint(Closable):
 
     @classmethod
     def create(cls, worker: Worker, ip_address: str, port: int, endpoint_error_handling: bool = True) -> Self:
-        """An endpoint to who listens at a socket address; does not wait until it is connected.
+        """Return an endpoint to the listener at a socket address, without waiting for the connection.
 
         Raises INVALID_ADDR for an unknown host.
         """
@@ -110,7 +110,7 @@ class Endpoint(Closable):
     def create_from_worker_address(
         cls, worker: Worker, address: Address | bytes, endpoint_error_handling: bool = True
     ) -> Self:
-        """An endpoint to the worker with this address: the first pairs with the first one back, and so on."""
+        """Return an endpoint to the worker with this address: the first pairs with the first one back, and so on."""
         packed = address if isinstance(address, Address) else Address(address)
         return cls._made(worker, ucp_ep_params_t(address=bytes(packed)), endpoint_error_handling)
 
@@ -118,7 +118,7 @@ class Endpoint(Closable):
     def create_from_conn_request(
         cls, worker: Worker, conn_request: Any, endpoint_error_handling: bool = True
     ) -> Self:
-        """The endpoint to who has called a listener of this context."""
+        """Return the endpoint to the client of a connection request to a listener of this context."""
         return cls._made(worker, ucp_ep_params_t(conn_request=conn_request), endpoint_error_handling)
 
     @classmethod
@@ -128,32 +128,32 @@ class Endpoint(Closable):
         with worker._progress if worker._progress.threaded else contextlib.nullcontext():
             return cls(worker, params, endpoint_error_handling)
 
-    # What it is
+    # State
 
     @property
     def handle(self) -> int:
-        """A number of its own in this process."""
+        """The endpoint's unique number in this process."""
         return id(self.ucp)
 
     uid = handle
 
     @property
     def worker_handle(self) -> int:
-        """That of its worker."""
+        """The number of its worker."""
         return self.worker.handle
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used: neither closed, nor has it failed, as far as is known."""
+        """Whether the endpoint is neither closed nor known to have failed."""
         return not self.ucp.closed and self.ucp.failure is None and self._closing is None
 
     def is_alive(self) -> bool:
-        """``alive``."""
+        """Return ``alive``."""
         return self.alive
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or its other end is gone."""
+        """Whether the endpoint was closed, or its other end is gone."""
         return not self.alive
 
     @property
@@ -163,7 +163,7 @@ class Endpoint(Closable):
 
     @in_turn
     def connect(self) -> Request:
-        """Ends when it is connected, or cannot be."""
+        """Return a request that ends when the endpoint is connected, or cannot be."""
         request = Request(self.worker)
 
         def over() -> bool:
@@ -178,7 +178,7 @@ class Endpoint(Closable):
         return request
 
     def check(self) -> None:
-        """Raise UCXCloseError if it is closed, or the error with which it has failed."""
+        """Raise UCXCloseError if the endpoint is closed, or the error with which it has failed."""
         ucp = self.ucp
         if ucp.closed or self._closing is not None:
             raise UCXCloseError("this endpoint is closed")
@@ -189,7 +189,7 @@ class Endpoint(Closable):
 
     @property
     def ucx_info(self) -> str:
-        """What it is and does, in lines."""
+        """Description of the endpoint and its activity, in lines."""
         return self.ucp.describe()
 
     def __repr__(self) -> str:
@@ -209,9 +209,9 @@ class Endpoint(Closable):
 
     @in_turn
     def tag_recv(self, buffer: Any, tag: int, tag_mask: int = _FULL) -> Request:
-        """As :meth:`Worker.tag_recv`, and taken back when this endpoint ends.
+        """Call :meth:`Worker.tag_recv`; the receive is cancelled when this endpoint ends.
 
-        Of an endpoint whose other end is gone only messages that have come can be received.
+        Once the other end is gone, only messages that have arrived can be received.
         """
         worker = self.worker
         if self.ucp.failure is not None and self._closing is None and not self.ucp.closed:
@@ -224,25 +224,25 @@ class Endpoint(Closable):
 
     @in_turn
     def tag_recv_with_handle(self, buffer: Any, probe_result: TagProbeResult) -> Request:
-        """As :meth:`Worker.tag_recv_with_handle`."""
+        """Call :meth:`Worker.tag_recv_with_handle`."""
         return self.worker.tag_recv_with_handle(buffer, probe_result)
 
     @in_turn
     def tag_probe(self, tag: int, tag_mask: int = _FULL, remove: bool = False) -> TagProbeResult:
-        """As :meth:`Worker.tag_probe`."""
+        """Call :meth:`Worker.tag_probe`."""
         return self.worker.tag_probe(tag, tag_mask, remove)
 
     @in_turn
     def tag_send_multi(self, frames: Sequence[Any], tag: int) -> BufferRequests:
-        """Send buffers that one :meth:`tag_recv_multi` receives, which need not know how many, nor their sizes."""
+        """Send buffers for one :meth:`tag_recv_multi`, which need not know their number and sizes."""
         self.check()
         return send_frames(self, frames, tag)
 
     @in_turn
     def tag_recv_multi(self, tag: int, tag_mask: int = _FULL) -> FrameReceive:
-        """Receive what one :meth:`tag_send_multi` has sent; its result is a list of arrays of bytes.
+        """Receive the buffers of one :meth:`tag_send_multi`; the result is a list of arrays of bytes.
 
-        Several with one tag and mask receive one after the other.
+        Several calls with one tag and mask receive one after the other.
         """
         self.check()
         key = int(tag), int(tag_mask)
@@ -265,7 +265,7 @@ class Endpoint(Closable):
 
     @in_turn
     def stream_recv(self, buffer: Any) -> Request:
-        """Receive as many bytes as there is room for."""
+        """Receive as many bytes as the buffer holds."""
         if self.ucp.closed or self._closing is not None:
             self.check()
         view = bytes_view(buffer, writable=True)
@@ -282,7 +282,7 @@ class Endpoint(Closable):
 
     @in_turn
     def am_send(self, buffer: Any) -> Request:
-        """Send a buffer to who calls :meth:`am_recv` at the other end."""
+        """Send a buffer to an :meth:`am_recv` at the other end."""
         self.check()
         view = bytes_view(buffer)
         request = Request(self.worker, self)
@@ -292,7 +292,7 @@ class Endpoint(Closable):
 
     @in_turn
     def am_recv(self) -> Request:
-        """Receive the next message of this endpoint: its result is an array of bytes."""
+        """Receive the next message of this endpoint; the result is an array of bytes."""
         if self.ucp.closed or self._closing is not None:
             self.check()
         request = _MessageReceive(self)
@@ -304,7 +304,7 @@ class Endpoint(Closable):
 
     @in_turn
     def am_probe(self) -> bool:
-        """Whether a message has come that nobody has received."""
+        """Return whether a message has arrived that was not received."""
         messages = self.worker.active_messages
         return messages is not None and messages.probe(self.ucp)
 
@@ -312,12 +312,12 @@ class Endpoint(Closable):
 
     @in_turn
     def unpack_rkey(self, rkey: RemoteKey | bytes) -> RemoteMemory:
-        """The memory that a key is of, through this endpoint."""
+        """Return the memory of a key, through this endpoint."""
         self.check()
         return RemoteMemory(self, rkey if isinstance(rkey, RemoteKey) else RemoteKey(rkey))
 
     def _memory(self, rkey: Any) -> RemoteMemory:
-        """What a key opens, which is unpacked once."""
+        """Return the memory of a key, which is unpacked once."""
         if isinstance(rkey, RemoteMemory):
             return rkey
         memory = self._keys.get(rkey)
@@ -328,13 +328,13 @@ class Endpoint(Closable):
     def put(
         self, buffer: Any, rkey: RemoteKey | RemoteMemory, offset: int = 0, *, address: int | None = None
     ) -> Request:
-        """As :meth:`RemoteMemory.put`, with a key that was unpacked or not."""
+        """Call :meth:`RemoteMemory.put`, with a key that was unpacked or not."""
         return self._memory(rkey).put(buffer, offset, address)
 
     def get(
         self, buffer: Any, rkey: RemoteKey | RemoteMemory, offset: int = 0, *, address: int | None = None
     ) -> Request:
-        """As :meth:`RemoteMemory.get`."""
+        """Call :meth:`RemoteMemory.get`."""
         return self._memory(rkey).get(buffer, offset, address)
 
     def atomic(
@@ -349,13 +349,13 @@ class Endpoint(Closable):
         compare: Any = None,
         size: int | None = None,
     ) -> Request:
-        """As :meth:`RemoteMemory.atomic`."""
+        """Call :meth:`RemoteMemory.atomic`."""
         memory = self._memory(rkey)
         return memory.atomic(op, value, offset, address=address, reply=reply, compare=compare, size=size)
 
     @in_turn
     def flush(self) -> Request:
-        """Ends when all memory operations on this endpoint are done at the target."""
+        """Return a request that ends when all memory operations on this endpoint are done at the target."""
         self.check()
         request = Request(self.worker, self)
         param = self._send_param
@@ -363,7 +363,7 @@ class Endpoint(Closable):
         return request.follow(ucp_ep_flush_nbx(self.ucp, param), param)
 
     def fence(self) -> None:
-        """As :meth:`Worker.fence`, which is of the whole worker."""
+        """Call :meth:`Worker.fence`, which is of the whole worker."""
         self.check()
         self.worker.fence()
 
@@ -371,9 +371,9 @@ class Endpoint(Closable):
 
     @property
     def tags(self) -> tuple[int, int]:
-        """(of what is sent, of what is received) by :meth:`send` and :meth:`recv` without a tag.
+        """Tags of :meth:`send` and :meth:`recv` without a tag: (of sends, of receives).
 
-        Both ends make them of what they know of each other. Raises NOT_CONNECTED before they do.
+        Both ends compute the tags from the names that they know of each other. Raises NOT_CONNECTED before that.
         """
         if self._tags is None:
             self.check()
@@ -395,24 +395,24 @@ class Endpoint(Closable):
         return _hash64(self.tags[own], int(tag))
 
     def send(self, buffer: Any, tag: Any = None, force_tag: bool = False) -> Request:
-        """Send a message that :meth:`recv` of the other end with the same ``tag`` receives.
+        """Send a message for :meth:`recv` of the other end with the same ``tag``.
 
-        ``force_tag``: ``tag`` is that of the message as it is, not one of this connection's own.
+        ``force_tag``: use ``tag`` unchanged, not within this connection's tags.
         """
         return self.tag_send(buffer, self._tag(0, tag, force_tag))
 
     def recv(self, buffer: Any, tag: Any = None, force_tag: bool = False) -> Request:
-        """Receive a message of the other end's :meth:`send`; its result is the buffer."""
+        """Receive a message of the other end's :meth:`send`; the result is the buffer."""
         request = self.tag_recv(buffer, self._tag(1, tag, force_tag))
         request.then(self._count)
         return request
 
     def send_multi(self, buffers: Sequence[Any], tag: Any = None, force_tag: bool = False) -> BufferRequests:
-        """:meth:`tag_send_multi` to :meth:`recv_multi`."""
+        """Call :meth:`tag_send_multi` for :meth:`recv_multi`."""
         return self.tag_send_multi(buffers, self._tag(0, tag, force_tag))
 
     def recv_multi(self, tag: Any = None, force_tag: bool = False) -> FrameReceive:
-        """:meth:`tag_recv_multi` from :meth:`send_multi`."""
+        """Call :meth:`tag_recv_multi` for :meth:`send_multi`."""
         request = self.tag_recv_multi(self._tag(1, tag, force_tag))
         request.then(self._count)
         return request
@@ -425,7 +425,7 @@ class Endpoint(Closable):
         await second
 
     async def recv_obj(self, tag: Any = None, allocator: Callable[[int], Any] = bytearray) -> Any:
-        """Receive what :meth:`send_obj` has sent, into what ``allocator`` makes of its size."""
+        """Receive a buffer of :meth:`send_obj`, into memory that ``allocator`` makes of its size."""
         size = np.empty(1, np.uint64)
         await self.tag_recv(size, self._tag(1, tag, False))
         obj = allocator(int(size[0]))
@@ -433,7 +433,7 @@ class Endpoint(Closable):
         return obj
 
     def recv_with_handle(self, buffer: Any, probe_result: TagProbeResult) -> Request:
-        """:meth:`tag_recv_with_handle`."""
+        """Call :meth:`tag_recv_with_handle`."""
         request = self.tag_recv_with_handle(buffer, probe_result)
         request.then(self._count)
         return request
@@ -444,7 +444,7 @@ class Endpoint(Closable):
             self._close_if_enough()
 
     def close_after_n_recv(self, n: int, count_from_ep_creation: bool = False) -> None:
-        """Close it when so many messages have been received by :meth:`recv` and its kin from now on."""
+        """Close the endpoint after ``n`` messages received by :meth:`recv` and its kin from now on."""
         if self._close_after is not None:
             raise invalid_param("close_after_n_recv: it was called before")
         wanted = n if count_from_ep_creation else self._received + n
@@ -458,14 +458,14 @@ class Endpoint(Closable):
             self._close_after = None
             self.close()
 
-    # Its end
+    # End
 
     def set_close_callback(
         self, cb_func: Callable[..., object], cb_args: tuple[Any, ...] = (), cb_kwargs: dict[str, Any] | None = None
     ) -> None:
-        """Have something called once, from progress or :meth:`close`, when it ends; at once if it has.
+        """Have a function called once, from progress or :meth:`close`, when the endpoint ends, or now if it has.
 
-        One is kept. It may call whatever does not wait.
+        Only the last function is kept. The function may call anything that does not wait.
         """
 
         def call() -> object:
@@ -477,11 +477,11 @@ class Endpoint(Closable):
             self._on_close = call
 
     def remove_close_callback(self) -> None:
-        """Have nothing called."""
+        """Remove the function of :meth:`set_close_callback`."""
         self._on_close = None
 
     def _over(self, status: UcsStatus) -> None:
-        """It has failed, or is closed."""
+        """End the endpoint, which has failed or is closed."""
         if self._status is not UcsStatus.UCS_INPROGRESS:
             return
         self._status = status
@@ -497,9 +497,9 @@ class Endpoint(Closable):
 
     @in_turn
     def close(self, *, force: bool = False) -> Request:
-        """Close it; what was sent is delivered first, and the other end is told. Ends when that is done.
+        """Close the endpoint, after its sends are delivered, and notify the other end; returns a request for that.
 
-        Receives that wait end with CANCELED. ``force``: all that is under way does, now.
+        Waiting receives end with CANCELED. ``force``: all outstanding operations end so, now.
         """
         if self._closing is not None:
             return self._closing
@@ -519,14 +519,14 @@ class Endpoint(Closable):
         return request
 
     def abort(self) -> None:
-        """Close it at once: what is under way ends with CANCELED, and the other end is told if it can be.
+        """Close the endpoint at once: outstanding operations end with CANCELED; notify the other end if possible.
 
-        Without endpoint_error_handling it is closed as :meth:`close` does, and not waited for.
+        Without endpoint_error_handling the endpoint is closed as by :meth:`close`, without a wait.
         """
         self.close(force=self._force)
 
     def close_blocking(self, period: float = 10.0, max_attempts: int = 1) -> None:
-        """Close it, and wait for it: ``max_attempts`` times ``period`` seconds at most, then by force."""
+        """Close the endpoint and wait: at most ``max_attempts`` times ``period`` seconds, then by force."""
         request = self.close()
         for _ in range(max(max_attempts, 1)):
             try:

@@ -94,8 +94,8 @@ UCXEndpointTimeoutError = UcsEndpointTimeoutError
 
 
 class UCXCloseError(UcsNotConnectedError):
-    """An endpoint, or what it was made from, was used after it had been closed."""
+    """An endpoint was used after it, or an object that it was made from, had been closed."""
 
 
 class UCXConfigError(UcsInvalidParamError):
-    """A configuration has a key that is not known, or a value that its key cannot have."""
+    """A configuration has an unknown key, or a value that its key cannot have."""

@@ -1,7 +1,7 @@
-"""Several buffers as one: sent with their sizes ahead, so that the receiver can make room for them.
+"""Several buffers as one: sent with their sizes ahead, so that the receiver can allocate memory.
 
-The first message has how many there are, and the sizes of the first seven; if there are more, a second one has the
-sizes of the others. Then come the buffers. All have the same tag: tagged messages of an endpoint keep their order.
+The first message has the number of buffers, and the first seven sizes. If there are more, a second message has the
+other sizes. Then come the buffers. All have the same tag: tagged messages of an endpoint keep their order.
 """
 
 from collections import deque
@@ -17,15 +17,15 @@ from amoeba.openucx.ucxx.request import BufferRequests, Home, Request
 __all__ = ["FrameReceive", "FrameReceives", "send_frames"]
 
 _FIRST = 7
-"""Sizes in the first message."""
+"""Number of sizes in the first message."""
 _MOST = 1 << 20
-"""Buffers of one call: a number that is larger is no such message."""
+"""Maximum number of buffers of one call: a message with a larger number is no header."""
 _OK = UcsStatus.UCS_OK
 _MALFORMED = UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
 
 
 class _Tagged(Protocol):
-    """An endpoint, as this knows it."""
+    """An endpoint, as this module uses it."""
 
     @property
     def worker(self) -> Home: ...
@@ -36,7 +36,7 @@ class _Tagged(Protocol):
 
 
 def send_frames(endpoint: _Tagged, frames: Sequence[Any], tag: int) -> BufferRequests:
-    """Send buffers as one; the whole of it ends when all may be changed. Its parts are the buffers' requests."""
+    """Send buffers as one; the request ends when all may be changed. Its parts are the buffers' requests."""
     views = [bytes_view(frame, name=f"frames[{index}]") for index, frame in enumerate(frames)]
     sizes = np.array([len(views), *(view.nbytes for view in views)], np.uint64)
     first = np.zeros(1 + _FIRST, np.uint64)
@@ -71,7 +71,7 @@ class FrameReceive(BufferRequests):
 
 
 class FrameReceives:
-    """Those of one endpoint with one tag: one after the other, as their messages are told apart by order alone."""
+    """The receives of one endpoint with one tag: one after the other, as only order distinguishes their messages."""
 
     def __init__(self, endpoint: _Tagged, tag: int, mask: int) -> None:
         self._endpoint = endpoint
@@ -82,7 +82,7 @@ class FrameReceives:
         self._header: Request | None = None
 
     def receive(self) -> FrameReceive:
-        """One more of them."""
+        """Add a receive."""
         receive = FrameReceive(self._endpoint.worker, self)
         self._waiting.append(receive)
         if self._now is None:
@@ -90,7 +90,7 @@ class FrameReceives:
         return receive
 
     def take_back(self, receive: FrameReceive) -> None:
-        """It is not wanted any more, unless something of it has come."""
+        """Cancel a receive, unless a part of it has arrived."""
         if receive is self._now:
             if self._header is not None:
                 self._header.cancel()
@@ -107,7 +107,7 @@ class FrameReceives:
                 self._header.then(self._counted)
 
     def _post(self, buffer: Any) -> Request | None:
-        """Receive a part; None: that failed, and so has the whole."""
+        """Receive a part; None: the part failed, and so has the whole."""
         try:
             return self._endpoint.tag_recv(buffer, self._tag, self._mask)
         except UcsError as error:
@@ -120,7 +120,7 @@ class FrameReceives:
             receive.finish(status)
 
     def _counted(self, header: Request) -> None:
-        """The first message is there."""
+        """Take the first message."""
         self._header = None
         receive = self._now
         if receive is None:
@@ -151,7 +151,7 @@ class FrameReceives:
             self._fetch(np.concatenate([sizes[1:], rest.recv_buffer]))
 
     def _fetch(self, sizes: Any) -> None:
-        """All sizes are known."""
+        """Receive the buffers, all of whose sizes are known."""
         receive = self._now
         assert receive is not None
         for size in sizes:

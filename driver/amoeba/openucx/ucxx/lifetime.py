@@ -1,4 +1,4 @@
-"""How objects end."""
+"""The end of objects."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -9,17 +9,17 @@ __all__ = ["Closable"]
 
 
 class Closable:
-    """What is closed by ``close()``, at the end of ``with``, or when nobody knows it any more."""
+    """An object that ``close()``, the end of ``with``, or the garbage collector closes."""
 
     _progress: Progress
 
     @property
     def closed(self) -> bool:
-        """Whether it can be used no more."""
+        """Whether the object is closed."""
         raise NotImplementedError
 
     def close(self) -> Any:
-        """Close it. Idempotent."""
+        """Close the object. Idempotent."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Listeners: endpoints by socket addresses, at the end that is called."""
+"""Listeners: endpoints by socket addresses, at the server's end."""
 
 import contextlib
 import weakref
@@ -20,7 +20,7 @@ _EVERYWHERE = "0.0.0.0"
 
 
 class Listener(Closable):
-    """Takes those who connect to a port. Made by :meth:`create`."""
+    """Takes the connections of clients at a port. Made by :meth:`create`."""
 
     def __init__(
         self,
@@ -71,12 +71,11 @@ class Listener(Closable):
         ip_address: str = _EVERYWHERE,
         endpoint_error_handling: bool = True,
     ) -> Self:
-        """Have ``cb_func(conn_request, *cb_args, **cb_kwargs)`` called, from progress, for everyone who connects.
+        """Have ``cb_func(conn_request, *cb_args, **cb_kwargs)`` called, from progress, for every client.
 
-        With ``deliver_endpoint`` it is given the endpoint instead. Port 0: the system chooses one. Raises BUSY if the
-        port is in use, INVALID_ADDR if this host does not have the address.
+        With ``deliver_endpoint`` the function gets the endpoint instead. Port 0: the system chooses one. Raises BUSY
+        if the port is in use, INVALID_ADDR if this host does not have the address.
         """
-
         with worker._progress if worker._progress.threaded else contextlib.nullcontext():
             return cls(
                 worker, port, cb_func, cb_args, cb_kwargs or {}, deliver_endpoint, ip_address, endpoint_error_handling
@@ -85,7 +84,7 @@ class Listener(Closable):
     def create_endpoint_from_conn_request(
         self, conn_request: ConnectionRequest, endpoint_error_handling: bool = True
     ) -> Endpoint:
-        """The endpoint to who has sent the request."""
+        """Return the endpoint to the client that has sent the request."""
         return Endpoint.create_from_conn_request(self.worker, conn_request, endpoint_error_handling)
 
     @in_turn
@@ -95,12 +94,12 @@ class Listener(Closable):
 
     @property
     def ip(self) -> str:
-        """Where it listens."""
+        """IPv4 address of the listener."""
         return str(self._address[0])
 
     @property
     def port(self) -> int:
-        """Where it listens, as the system has chosen it."""
+        """Port of the listener, as the system has chosen it."""
         return int(self._address[1])
 
     @property
@@ -109,7 +108,7 @@ class Listener(Closable):
 
     @in_turn
     def close(self) -> None:
-        """Listen no more. Endpoints go on."""
+        """Stop listening. Endpoints stay open."""
         self._finalizer.detach()
         self.ucp.close()
 

@@ -1,4 +1,4 @@
-"""Progress in an event loop: while somebody awaits something there, or for as long as the loop runs."""
+"""Progress in an event loop: while a task waits there, or for as long as the loop runs."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ __all__ = ["LoopProgress", "Progressing"]
 
 
 class Progressing(Protocol):
-    """What makes progress for several workers: see :class:`amoeba.openucx.ucxx.progress.Progress`."""
+    """The maker of progress for several workers: see :class:`amoeba.openucx.ucxx.progress.Progress`."""
 
     def go_on(self) -> int: ...
 
@@ -16,20 +16,20 @@ class Progressing(Protocol):
 
 
 class LoopProgress:
-    """Calls progress between the other callbacks of one event loop, and lets the loop sleep when there is nothing.
+    """Calls progress between the other callbacks of one event loop, and lets an idle loop sleep.
 
-    It is no task: nobody has to cancel it, and it ends with the loop.
+    No task is involved: progress needs no cancellation, and ends with the loop.
     """
 
     def __init__(self, progress: Progressing, loop: asyncio.AbstractEventLoop) -> None:
         self._progress = progress
         self._loop = loop
         self.thread = threading.get_ident()
-        """In which the loop runs."""
+        """The thread in which the loop runs."""
         self.waiting = 0
-        """How many await something."""
+        """Number of waiting tasks."""
         self.lasting = False
-        """Also when nobody does."""
+        """Whether progress continues without waiting tasks."""
         self._scheduled = False
         self._watched: list[int] = []
 
@@ -39,7 +39,7 @@ class LoopProgress:
         return (self.waiting > 0 or self.lasting) and self._loop.is_running()
 
     def begin(self) -> None:
-        """There is something to wait for."""
+        """Begin to make progress: a task waits."""
         if not self._scheduled:
             self._scheduled = True
             if self._watched:

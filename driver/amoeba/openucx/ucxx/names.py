@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Feature(enum.IntFlag):
-    """What a context is made for: ``ucp_feature`` under short names."""
+    """The features of a context: ``ucp_feature`` under short names."""
 
     TAG = ucp_feature.UCP_FEATURE_TAG
     RMA = ucp_feature.UCP_FEATURE_RMA
@@ -35,7 +35,7 @@ ALL_FEATURES = tuple(Feature)
 
 
 class AtomicOp(enum.IntEnum):
-    """What an atomic does to a number: ``ucp_atomic_op_t`` under short names."""
+    """The operation of an atomic: ``ucp_atomic_op_t`` under short names."""
 
     ADD = ucp_atomic_op_t.UCP_ATOMIC_OP_ADD
     SWAP = ucp_atomic_op_t.UCP_ATOMIC_OP_SWAP
@@ -46,7 +46,7 @@ class AtomicOp(enum.IntEnum):
 
 
 class Tag(int):
-    """A tag of 64 bits; ``value`` is it as a number. Plain numbers do as well."""
+    """A tag of 64 bits; ``value`` is the tag as a number. Plain numbers do as well."""
 
     @property
     def value(self) -> int:
@@ -54,18 +54,18 @@ class Tag(int):
 
 
 class TagMask(Tag):
-    """Which bits of a tag have to be equal."""
+    """The bits of a tag that must match."""
 
 
 TagMaskFull = TagMask(2**64 - 1)
-"""All of them."""
+"""All bits."""
 UCXXTag = Tag
 UCXXTagMask = TagMask
 UCXXTagMaskFull = TagMaskFull
 
 
 class TagProbeResult(NamedTuple):
-    """What a probe has found."""
+    """The result of a probe."""
 
     matched: bool
     sender_tag: int

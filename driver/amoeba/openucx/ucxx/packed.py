@@ -1,4 +1,4 @@
-"""What processes send each other to get to know each other: addresses of workers, and keys of memory, as bytes."""
+"""Bytes that processes exchange to find each other: addresses of workers, and keys of memory."""
 
 from typing import Any, Self
 
@@ -12,17 +12,17 @@ __all__ = ["Address", "RemoteKey"]
 
 
 class _Packed(bytes):
-    """Bytes that mean something: a buffer, hashable, and pickled as what they are."""
+    """Bytes with a meaning: a buffer, hashable, and pickled as their own type."""
 
     __slots__ = ()
 
     @property
     def length(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
         return len(self)
 
     def tobytes(self) -> bytes:
-        """The same as plain bytes."""
+        """Return plain bytes."""
         return bytes(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ class _Packed(bytes):
 
 
 class Address(_Packed):
-    """Where a worker is. Raises INVALID_PARAM for bytes that are no address of a worker."""
+    """The address of a worker. Raises INVALID_PARAM for other bytes."""
 
     __slots__ = ()
 
@@ -44,18 +44,18 @@ class Address(_Packed):
 
     @classmethod
     def create_from_buffer(cls, buffer: Any) -> Self:
-        """The address that a peer has sent."""
+        """Make the address that a peer has sent."""
         return cls(buffer)
 
     @classmethod
     def create_from_worker(cls, worker: Any) -> Self:
-        """The address of a worker."""
+        """Return the address of a worker."""
         ucp: UcpWorker = worker.ucp
         return cls(ucp.pack_address())
 
     @property
     def address(self) -> int:
-        """Where its bytes lie in this process."""
+        """Address of the bytes in this process."""
         return address_of(memoryview(self))
 
     @property
@@ -65,7 +65,7 @@ class Address(_Packed):
 
 
 class RemoteKey(_Packed):
-    """The right to use mapped memory, and where that is. Raises INVALID_PARAM for bytes that are no such key."""
+    """The right to access mapped memory, and its place. Raises INVALID_PARAM for bytes that are no such key."""
 
     __slots__ = ()
 
@@ -76,15 +76,15 @@ class RemoteKey(_Packed):
 
     @classmethod
     def create_from_buffer(cls, buffer: Any) -> Self:
-        """The key that a peer has sent."""
+        """Make the key that a peer has sent."""
         return cls(buffer)
 
     @property
     def address(self) -> int:
-        """The first byte of the memory, as its own process has it."""
+        """Address of the first byte of the memory in its own process."""
         return checked_key_buffer(bytes(self))["address"]
 
     @property
     def size(self) -> int:
-        """Bytes of the memory."""
+        """Size of the memory in bytes."""
         return checked_key_buffer(bytes(self))["length"]

@@ -1,8 +1,8 @@
-"""Who makes progress for the workers of one network: the application, an event loop, or a thread.
+"""Progress for the workers of one network: by the application, an event loop, or a thread.
 
-Simulated NICs of one network have one clock, so whoever lets time pass for one worker does for all: there is one
-:class:`Progress` for a network, with one lock. The lock is taken only while a thread runs; without one all calls come
-from one thread at a time, as with UCX. Waiting makes progress for all workers that no thread serves: so a program may
+Simulated NICs of one network have one clock, so time that passes for one worker passes for all. So a network has one
+:class:`Progress`, with one lock. Only while a thread runs, calls take the lock; without a thread all calls come from
+one thread at a time, as with UCX. Waiting makes progress for all workers that no thread serves: so a program may
 have both ends of a connection.
 """
 
@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import functools
 import os
-import select
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from amoeba.core.guard import Guard
-from amoeba.core.waiting import WAIT_SLICE, WaitFd
+from amoeba.core.waiting import WAIT_SLICE, WaitFd, readable_within
 from amoeba.openucx.ucp.adapter import Adapter
 from amoeba.openucx.ucp.status import UcsError, UcsStatus, invalid_param, ucs_error
 from amoeba.openucx.ucxx.loops import LoopProgress
@@ -29,50 +28,50 @@ from amoeba.openucx.ucxx.loops import LoopProgress
 __all__ = ["Attended", "Progress", "expect_exit", "in_turn", "progress_of"]
 
 _COURTESY = 5e-5
-"""Seconds that those who have been woken get to begin: a thread that computes gives others a turn every 5 ms only."""
+"""Seconds for woken threads to begin: a thread that computes lets others run every 5 ms only."""
 _LONGEST_SLEEP = 1.0
-"""Seconds after which a thread looks again, whatever has happened."""
+"""Seconds after which a sleeping thread looks again."""
 
 
 class Attended(Protocol):
-    """A worker, as this knows it."""
+    """A worker, as this module uses it."""
 
     polling: bool
-    """It is never slept for."""
+    """Whether the worker must be polled, so that nothing may sleep for it."""
 
     @property
     def closed(self) -> bool: ...
 
     def go_on(self) -> int:
-        """Make progress once; how much there was."""
+        """Make progress once; returns how much there was."""
 
     def arm(self) -> bool:
-        """Ask to be woken; False: there is something to do already, or it cannot be slept for."""
+        """Ask to be woken; False: there is work already, or the worker must be polled."""
 
     def fileno(self) -> int:
-        """What is readable then."""
+        """Return the descriptor that becomes readable then."""
 
 
 class Progress:
-    """That of one network's workers."""
+    """The progress of one network's workers."""
 
     def __init__(self) -> None:
         self.guard = Guard()
         self.threaded = False
-        """A thread runs, so that every call has to take the lock."""
+        """Whether a thread runs, so that every call has to take the lock."""
         self.workers: weakref.WeakSet[Attended] = weakref.WeakSet()
-        """All that there are."""
+        """All workers."""
         self.by_thread: weakref.WeakSet[Attended] = weakref.WeakSet()
-        """Those that the thread serves."""
+        """Workers that the thread serves."""
         self._abandoned: deque[Callable[[], object]] = deque()
-        """What closes objects that nobody knows any more."""
+        """Functions that close objects without references."""
         self._loops: dict[asyncio.AbstractEventLoop, LoopProgress] = {}
         self._thread: threading.Thread | None = None
         self._alarm: WaitFd | None = None
         self._asleep = False
         self._stopping = False
         self._inside = False
-        """In a call of progress."""
+        """Whether a call of progress runs."""
         self.sleep_at_most = _LONGEST_SLEEP
         self.on_start: Callable[[], object] | None = None
         """Called by the thread before anything else."""
@@ -88,10 +87,10 @@ class Progress:
             self._alarm.set()
         self.guard.__exit__()
 
-    # Progress by whoever calls
+    # Progress by callers
 
     def go_on(self) -> int:
-        """Make progress once for all workers that no thread serves; how much there was.
+        """Make progress once for all workers that no thread serves; returns how much there was.
 
         Raises INVALID_PARAM inside a callback, and what callbacks raise.
         """
@@ -104,13 +103,13 @@ class Progress:
         return count
 
     def arm(self) -> list[int] | None:
-        """Descriptors that tell when there is something to do for them; None: there is, or nothing would tell."""
+        """Return descriptors to sleep for; None: there is work, or a worker must be polled."""
         return _armed(each for each in list(self.workers) if each not in self.by_thread)
 
     def wait_for(self, ready: Callable[[], object], timeout: float | None, served: bool) -> None:
-        """Return when something is so. Raises TIMED_OUT after ``timeout`` seconds, INVALID_PARAM inside a callback.
+        """Return when the condition is true. Raises TIMED_OUT after ``timeout`` seconds, INVALID_PARAM in a callback.
 
-        ``served``: the thread makes progress for what is waited for. The lock is held if there is a thread.
+        ``served``: the thread makes progress for the condition. The lock is held if there is a thread.
         """
         if ready():
             return
@@ -128,20 +127,20 @@ class Progress:
                 self.go_on()
                 self.guard.without(lambda: None)
             elif not self.go_on() and not ready() and (armed := self.arm()):
-                _sleep(armed, WAIT_SLICE if rest is None else min(rest, WAIT_SLICE))
+                readable_within(armed, WAIT_SLICE if rest is None else min(rest, WAIT_SLICE))
 
     def sleep_for(self, worker: Attended, seconds: float | None) -> None:
-        """Sleep until there is something to do for a worker, at most so long; not at all if there is."""
+        """Sleep until a worker has work, at most ``timeout`` seconds; do not sleep if one has."""
         if self.threaded:
             with self:
                 armed = _armed((worker,))
         else:
             armed = _armed((worker,))
         if armed is not None:
-            _sleep(armed, WAIT_SLICE if seconds is None else min(seconds, WAIT_SLICE))
+            readable_within(armed, WAIT_SLICE if seconds is None else min(seconds, WAIT_SLICE))
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> LoopProgress:
-        """Who makes progress in this event loop. Raises BUSY if one in another thread does, and no thread of ours."""
+        """Return this event loop's progress. Raises BUSY if a loop of another thread is at work, without a thread."""
         found = self._loops.get(loop)
         if found is None:
             for other in [each for each in self._loops if each.is_closed()]:
@@ -155,24 +154,24 @@ class Progress:
             found = self._loops[loop] = LoopProgress(self, loop)
         return found
 
-    # Objects that nobody knows any more
+    # Objects without references
 
     def abandon(self, close: Callable[[], object]) -> None:
-        """Have something closed in the next call: the garbage collector may come in the midst of anything."""
+        """Have an object closed in the next call: the garbage collector may interrupt anything."""
         if sys.is_finalizing() or _exiting:
             _close(close)
         else:
             self._abandoned.append(close)
 
     def tidy(self) -> None:
-        """Close what nobody knows any more; the lock is held if there is a thread."""
+        """Close objects without references; the lock is held if there is a thread."""
         while self._abandoned and not self._inside:
             _close(self._abandoned.popleft())
 
     # The thread
 
     def start(self, worker: Attended) -> None:
-        """Have the thread serve this worker, which is started if it does not run."""
+        """Have the thread serve this worker; starts the thread if necessary."""
         self.by_thread.add(worker)
         if self._thread is not None:
             self._wake()
@@ -185,13 +184,13 @@ class Progress:
         self._thread.start()
 
     def stop(self, worker: Attended) -> None:
-        """Not any more; the thread ends with the last one. The lock is held if there is a thread."""
+        """Remove a worker from the thread, which ends with its last one. The lock is held if there is a thread."""
         self.by_thread.discard(worker)
         if not any(not each.closed for each in self.by_thread):
             self.stop_thread()
 
     def stop_thread(self) -> None:
-        """End the thread, and wait until it has ended, unless this is the thread. Idempotent."""
+        """End the thread, and wait for its end, unless this is the thread. Idempotent."""
         thread = self._thread
         if thread is None:
             return
@@ -224,7 +223,7 @@ class Progress:
                 alarm.close()
 
     def _turn(self) -> list[int] | None:
-        """One round; returns the descriptors to sleep for, none for not at all, or None: the thread is to end."""
+        """Run one round; return the descriptors to sleep for (empty: do not sleep), or None to end the thread."""
         with self.guard:
             self._asleep = False
             if self._stopping or self._alarm is None:
@@ -236,7 +235,7 @@ class Progress:
             for worker in workers:
                 try:
                     busy += worker.go_on()
-                except Exception:  # a callback's: the others are to go on
+                except Exception:  # a callback's: the others must proceed
                     threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
             if not workers:
                 return None
@@ -249,7 +248,7 @@ class Progress:
         return []
 
     def _sleep(self, descriptors: list[int]) -> None:
-        _sleep(descriptors, self.sleep_at_most)
+        readable_within(descriptors, self.sleep_at_most)
         if self._alarm is not None:
             self._alarm.set(False)
 
@@ -264,7 +263,7 @@ class Progress:
             self._inside = False
 
     def forked(self) -> None:
-        """This is a child of the process, without its thread; all objects are closed here."""
+        """Reset the progress in a child process, without its thread; all objects are closed there."""
         self.guard.forked()
         self._thread = self._alarm = None
         self.threaded = self._asleep = self._inside = False
@@ -283,16 +282,8 @@ def _armed(workers: Iterable[Attended]) -> list[int] | None:
     return descriptors
 
 
-def _sleep(descriptors: list[int], seconds: float) -> None:
-    """Until one of them is readable."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    poll.poll(seconds * 1000)
-
-
 def _close(close: Callable[[], object]) -> None:
-    """Close something of which nobody would hear why it cannot be."""
+    """Close an object, and ignore errors, for which there is no caller."""
     with contextlib.suppress(UcsError, OSError):
         close()
 
@@ -308,7 +299,7 @@ R = TypeVar("R")
 
 
 def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """A method that holds the lock meanwhile, while a thread runs."""
+    """Wrap a method so that it holds the lock while a thread runs."""
 
     @functools.wraps(method)
     def called(self: S, /, *args: P.args, **named: P.kwargs) -> R:
@@ -323,13 +314,13 @@ def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
 _networks: weakref.WeakKeyDictionary[Any, Progress] = weakref.WeakKeyDictionary()
 _running: set[Progress] = set()
-"""Those with a thread."""
+"""Instances with a thread."""
 _exiting: list[bool] = []
-"""Whether the process ends: once it is, something is in it."""
+"""Holds an entry once the process ends."""
 
 
 def progress_of(adapter: Adapter) -> Progress:
-    """That of the network which a NIC is on."""
+    """Return the progress of a NIC's network."""
     progress = _networks.get(adapter.wire)
     if progress is None:
         progress = _networks[adapter.wire] = Progress()
@@ -338,7 +329,7 @@ def progress_of(adapter: Adapter) -> Progress:
 
 @functools.cache
 def expect_exit() -> None:
-    """Have threads end before finalizers are called, which exit does in the opposite order of their first uses."""
+    """Have threads end before finalizers run, which exit calls in the opposite order of their first uses."""
     atexit.register(_at_exit)
 
 
@@ -352,7 +343,7 @@ _locked: list[Progress] = []
 
 
 def _before_fork() -> None:
-    """Hold all locks while the process forks, so that no thread is in the midst of anything."""
+    """Hold all locks while the process forks, so that no thread is within a call."""
     for progress in sorted(_running, key=id):
         progress.guard.__enter__()
         _locked.append(progress)

@@ -34,7 +34,7 @@ _SIZES = (4, 8)
 
 
 class _Through(Protocol):
-    """An endpoint, as this knows it."""
+    """An endpoint, as this module uses it."""
 
     @property
     def worker(self) -> Home: ...
@@ -42,16 +42,16 @@ class _Through(Protocol):
     ucp: UcpEndpoint
 
     def check(self) -> None:
-        """Raise what keeps it from being used."""
+        """Raise the error that keeps the endpoint from being used."""
 
     def flush(self) -> Request:
-        """Ends when all memory operations on it are done at the target."""
+        """Return a request that ends when all memory operations on the endpoint are done at the target."""
 
 
 class RemoteMemory(Closable):
     """Memory of a peer, made by :meth:`Endpoint.unpack_rkey`.
 
-    Offsets are from its first byte. What lies outside it, or what its rights forbid, the peer's NIC refuses.
+    Offsets are from the first byte. The peer's NIC refuses accesses outside the memory, or beyond its rights.
     """
 
     def __init__(self, endpoint: _Through, key: RemoteKey) -> None:
@@ -60,7 +60,7 @@ class RemoteMemory(Closable):
         self.ucp: UcpKey = ucp_ep_rkey_unpack(endpoint.ucp, bytes(key))
         """The key of ``amoeba.ucp``."""
         self.address = self.ucp.address
-        """Of its first byte, as its own process has it."""
+        """Address of the first byte in its own process."""
         self.length = self.ucp.length
         self._progress = endpoint.worker._progress
         self._param = new_param()
@@ -69,10 +69,10 @@ class RemoteMemory(Closable):
 
     @in_turn
     def put(self, buffer: Any, offset: int = 0, address: int | None = None) -> Request:
-        """Write a buffer at an offset, or at an address. Ends when the buffer may be changed.
+        """Write a buffer at an offset, or at an address. The request ends when the buffer may be changed.
 
-        Up to 64 bytes are copied, so that it has ended at once; longer ones are in the peer's memory when it ends.
-        :meth:`Endpoint.flush` tells when all are.
+        Up to 64 bytes are copied, so that the request ends at once; longer data is in the peer's memory when it ends.
+        :meth:`Endpoint.flush` ends when all data is there.
         """
         self.endpoint.check()
         view = bytes_view(buffer)
@@ -106,17 +106,18 @@ class RemoteMemory(Closable):
         compare: Any = None,
         size: int | None = None,
     ) -> Request:
-        """Change numbers of 4 or 8 bytes, each at once for everybody who reaches them through the peer's NIC.
+        """Change numbers of 4 or 8 bytes, each atomically for all accesses through the peer's NIC.
 
         ``op``: an :class:`AtomicOp`, or its name ("add", "and", "or", "xor", "swap", "cswap"). ``value``: a NumPy
-        scalar or an array, whose dtype has the size, or an int, of 8 bytes unless ``size`` says 4; of "cswap" what
-        the number becomes if it is ``compare``. The numbers of an array are changed one after the other, in order.
+        scalar or an array, whose dtype has the size, or an int, of 8 bytes unless ``size`` says 4. "cswap" stores
+        ``value`` where the number equals ``compare``. The numbers of an array are changed one after the other, in
+        order.
 
-        ``reply``: where what was there before is written; True: to memory of the request's own. "swap" and "cswap"
-        always have one. The result of the request is what was there before: ``reply`` if it is a buffer, else in the
-        shape of ``value``. Without a reply it has ended at once, as the value is copied, and a flush tells more.
+        ``reply``: buffer for the earlier numbers; True: memory of the request's own. "swap" and "cswap" always have a
+        reply. The request's result is the earlier numbers: ``reply`` if it is a buffer, else in the shape of
+        ``value``. Without a reply the request ends at once, as the value is copied; a flush waits for the change.
 
-        Raises INVALID_PARAM for what is no such number, and for floats but in "swap" and "cswap", which compare bits.
+        Raises INVALID_PARAM for other numbers, and for floats but in "swap" and "cswap", which compare bits.
         """
         self.endpoint.check()
         code = _op_of(op)
@@ -157,13 +158,13 @@ class RemoteMemory(Closable):
 
     @in_turn
     def put_batch(self, values: Any, offsets: Any) -> Request:
-        """Write each row of an array to its offset. Ends when all are in the peer's memory."""
+        """Write each row of an array to its offset. The request ends when all are in the peer's memory."""
         self.endpoint.check()
         return self._batch(put_batch(self.ucp, values, self._places(offsets)), None)
 
     @in_turn
     def get_batch(self, into: Any, offsets: Any) -> Request:
-        """Read what is at each offset into a row of an array, which is the result."""
+        """Read the memory at each offset into a row of an array, which is the result."""
         self.endpoint.check()
         return self._batch(get_batch(self.ucp, into, self._places(offsets)), into)
 
@@ -173,8 +174,8 @@ class RemoteMemory(Closable):
     ) -> Request:
         """Change the number at each offset by its value: an array of 4 or 8 bytes each, as ``reply`` and ``compare``.
 
-        ``reply``: where what was there before is written; True: an array of the request's own. "swap" and "cswap"
-        need one. Ends when all have been changed.
+        ``reply``: buffer for the earlier numbers; True: an array of the request's own. "swap" and "cswap"
+        need one. The request ends when all have been changed.
         """
         self.endpoint.check()
         code = _op_of(op)
@@ -198,7 +199,7 @@ class RemoteMemory(Closable):
         return request
 
     def open(self) -> "RemoteFile":
-        """The memory as a file."""
+        """Open the memory as a file."""
         return RemoteFile(self)
 
     @property
@@ -207,7 +208,7 @@ class RemoteMemory(Closable):
 
     @in_turn
     def close(self) -> None:
-        """Forget the key; what is under way with it goes on."""
+        """Forget the key; outstanding operations with it continue."""
         self._finalizer.detach()
         self.ucp.close()
 
@@ -231,7 +232,7 @@ def _op_of(op: Any) -> AtomicOp:
 
 
 def _numbers(name: str, value: Any, size: int | None, op: AtomicOp) -> "np.ndarray[Any, Any]":
-    """What is meant by an operand: consecutive numbers of 4 or 8 bytes."""
+    """Convert an operand to consecutive numbers of 4 or 8 bytes."""
     if isinstance(value, int) and not isinstance(value, np.generic):
         width = 8 if size is None else size
         if width not in _SIZES:
@@ -254,7 +255,7 @@ def _numbers(name: str, value: Any, size: int | None, op: AtomicOp) -> "np.ndarr
 
 
 def _reply_of(reply: Any, operand: Any, value: Any, *, needed: bool) -> tuple[memoryview | None, Any]:
-    """(the bytes to be written, what the request's result is)."""
+    """Return (the bytes to be written, the request's result)."""
     if (reply is None and not needed) or reply is False:
         if needed:
             raise invalid_param("reply: SWAP and CSWAP need one")
@@ -286,7 +287,7 @@ class RemoteFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place in it, also behind its end."""
+        """Set the position, also behind the end."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._memory.length}[whence]
         if start + offset < 0:
             raise ValueError(f"negative place {start + offset}")
@@ -297,7 +298,7 @@ class RemoteFile(io.RawIOBase):
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        """Read what is left, at most a buffer full."""
+        """Read the rest, at most a buffer full."""
         view = memoryview(buffer).cast("B")[: max(self._memory.length - self._place, 0)]
         if view.nbytes:
             self._memory.get(view, self._place).result()
@@ -305,7 +306,7 @@ class RemoteFile(io.RawIOBase):
         return view.nbytes
 
     def write(self, buffer: Any) -> int:
-        """Write as much as there is room for; it is there when this returns."""
+        """Write as much as fits before the end; the data is there when this returns."""
         view = memoryview(buffer).cast("B")[: max(self._memory.length - self._place, 0)]
         if view.nbytes:
             self._memory.put(view, self._place).result()

@@ -25,23 +25,23 @@ _CANCELED = UcsStatus.UCS_ERR_CANCELED
 
 
 class Home(Attended):
-    """A worker, as its requests know it."""
+    """A worker, as its requests use it."""
 
     _progress: Progress
     ucp: UcpWorker
 
     @property
     def served(self) -> bool:
-        """Whether a thread makes progress for it."""
+        """Whether a thread makes progress for the worker."""
         raise NotImplementedError
 
 
 class Request:
-    """An operation that was started. It goes on whether or not anybody has this object, and keeps its buffers.
+    """A started operation. The operation continues without references to this object, and keeps its buffers.
 
-    ``await request`` waits in an event loop, :meth:`result` in a thread: both return what the operation has brought,
-    which is the buffer of a receive, what was there before of a fetching atomic, else None; both raise the error with
-    which it has ended, and make progress where nobody else does.
+    ``await request`` waits in an event loop, :meth:`result` in a thread. Both return the operation's result: the
+    buffer of a receive, the earlier value of a fetching atomic, else None. Both raise the operation's error, and
+    make progress unless a thread does.
     """
 
     __slots__ = ("_handle", "_home", "_later", "_loops", "_owner", "_status", "_value", "info", "recv_buffer")
@@ -49,21 +49,21 @@ class Request:
     def __init__(self, home: Home, owner: Any = None) -> None:
         self._home = home
         self._owner = owner
-        """What is not closed before it has ended, as somebody knows it."""
+        """The object that stays open until the operation ends."""
         self._handle: UcpRequest | RequestMemory | None = None
         self._status: UcsStatus = _IN_PROGRESS
         self._value: Any = None
         self.recv_buffer: Any = None
-        """Of a receive: what it receives into, or, of one that brings its own, what has come."""
+        """Of a receive: its buffer, or the received data if the receive brings its own buffer."""
         self.info: Any = None
-        """Of a tagged receive that has ended: its ``sender_tag`` and ``length``; of a stream's the length."""
+        """Of an ended tagged receive: ``sender_tag`` and ``length``; of a stream's receive: the length."""
         self._loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] | None = None
         self._later: list[Callable[[Request], object]] | None = None
 
-    # Its end
+    # End
 
     def finish(self, status: UcsStatus) -> None:
-        """It has ended. Whoever awaits it is told; nothing the second time."""
+        """End the operation and notify its waiters; the second call does nothing."""
         if self._status is not _IN_PROGRESS:
             return
         self._status = status
@@ -78,7 +78,7 @@ class Request:
                 _tell(loop, future)
 
     def follow(self, handle: UcpRequest | RequestMemory | None, param: ucp_request_param_t) -> "Request":
-        """What an ``_nbx`` call has returned of it, which was given ``param`` with this; returns this."""
+        """Take the return value of an ``_nbx`` call, whose ``param`` had this request; returns the request."""
         param.user_data = None
         if handle is None:
             self.finish(_OK)
@@ -87,7 +87,7 @@ class Request:
         return self
 
     def then(self, call: Callable[["Request"], object]) -> None:
-        """Have something called at its end, from progress; now if it has ended."""
+        """Have a function called at the end, from progress; now if the request has ended."""
         if self._status is not _IN_PROGRESS:
             call(self)
         elif self._later is None:
@@ -97,42 +97,42 @@ class Request:
 
     @property
     def worker(self) -> Home:
-        """Whose progress it needs."""
+        """The worker whose progress the operation needs."""
         return self._home
 
     @property
     def status(self) -> UcsStatus:
-        """UCS_INPROGRESS, UCS_OK, or the error with which it has ended."""
+        """UCS_INPROGRESS, UCS_OK, or the error with which the operation has ended."""
         return self._status
 
     @property
     def completed(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether the operation has ended, successfully or not."""
         return self._status is not _IN_PROGRESS
 
     done = completed
 
     def is_completed(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether the operation has ended, successfully or not."""
         return self._status is not _IN_PROGRESS
 
     def error(self) -> UcsError | None:
-        """The error with which it has ended, as an exception."""
+        """Return the operation's error as an exception."""
         status = self._status
         return None if status >= 0 else ucs_error(status)
 
     def check_error(self) -> None:
-        """Raise the error with which it has ended; nothing if it has not ended, or well."""
+        """Raise the operation's error, if it has ended with one."""
         error = self.error()
         if error is not None:
             raise error
 
     def get_recv_buffer(self) -> Any:
-        """``recv_buffer``."""
+        """Return ``recv_buffer``."""
         return self.recv_buffer
 
     def cancel(self) -> None:
-        """Take a receive back that has met no message: it ends with CANCELED. Of anything else, nothing."""
+        """Cancel a receive that has met no message: it ends with CANCELED. Other operations continue."""
         progress = self._home._progress
         if progress.threaded:
             with progress:
@@ -148,10 +148,10 @@ class Request:
     # Waiting
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for its end; returns what it has brought.
+        """Wait for the end, and return the operation's result.
 
-        Makes progress meanwhile, unless a thread does. Raises the error with which it has ended, TIMED_OUT after
-        ``timeout`` seconds (it goes on then), INVALID_PARAM inside a callback of progress.
+        Makes progress meanwhile, unless a thread does. Raises the operation's error, TIMED_OUT after ``timeout``
+        seconds (the operation continues then), and INVALID_PARAM inside a callback of progress.
         """
         if self._status is _IN_PROGRESS:
             home = self._home
@@ -188,7 +188,7 @@ class Request:
         return self._outcome()
 
     def _wait_in(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> LoopProgress | None:
-        """Have a future told at the end, and somebody make progress; who, if it is the loop."""
+        """Complete a future at the end, and ensure progress; returns the loop's progress if the loop makes it."""
         home = self._home
         progress = home._progress
         if not progress.threaded:
@@ -216,7 +216,7 @@ class Request:
             self._loops.append((loop, future))
 
     def _given_up(self, future: "asyncio.Future[None]") -> None:
-        """Who awaited this was cancelled. A receive that nobody else awaits is taken back."""
+        """Note that a waiting task was cancelled, and cancel a receive that no other task waits for."""
         if self._loops is not None:
             self._loops = [each for each in self._loops if each[1] is not future]
             if not self._loops:
@@ -225,7 +225,7 @@ class Request:
                     self.cancel()
 
     async def wait(self, timeout: float | None = None) -> Any:
-        """Wait for its end, at most ``timeout`` seconds, as ``await`` does. Raises TIMED_OUT: it goes on then."""
+        """Wait for the end, at most ``timeout`` seconds, as ``await`` does. TIMED_OUT leaves the operation going."""
         if timeout is None or self.completed:
             return await self
         try:
@@ -236,11 +236,11 @@ class Request:
             raise ucs_error(UcsStatus.UCS_ERR_TIMED_OUT, f"nothing has come of it in {timeout} seconds") from None
 
     async def wait_yield(self) -> Any:
-        """As :meth:`wait`."""
+        """Call :meth:`wait`."""
         return await self
 
     def get_future(self) -> "asyncio.Future[Any]":
-        """A future of the running event loop with what it brings. Cancelling that does nothing to the operation."""
+        """Return a future of the running event loop with the result. Cancelling it does not affect the operation."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Any] = loop.create_future()
         told: asyncio.Future[None] = loop.create_future()
@@ -259,7 +259,7 @@ class Request:
 
     @property
     def future(self) -> "asyncio.Future[Any]":
-        """:meth:`get_future`."""
+        """Return :meth:`get_future`."""
         return self.get_future()
 
     def _settle(self, result: "asyncio.Future[Any]") -> None:
@@ -269,14 +269,14 @@ class Request:
             result.set_result(self._outcome())
         except UcsError as error:
             result.set_exception(error)
-            result.exception()  # nobody has to ask
+            result.exception()  # avoids a warning if no task asks
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._status.name}>"
 
 
 def ended(handle: Any, status: UcsStatus, *told: Any) -> None:
-    """The callback of all operations: ``told`` are what receives tell, and the :class:`Request`."""
+    """Complete an operation: the callback of all. ``told``: a receive's info, and the :class:`Request`."""
     request: Request = told[-1]
     if len(told) > 1 and status >= 0:
         request.info = told[0]
@@ -284,9 +284,9 @@ def ended(handle: Any, status: UcsStatus, *told: Any) -> None:
 
 
 def new_param(*, always: bool = False, **fields: Any) -> ucp_request_param_t:
-    """Parameters of ``_nbx`` calls, to be used again and again: only ``user_data``, the request, changes.
+    """Make parameters of ``_nbx`` calls, for repeated use: only ``user_data``, the request, changes.
 
-    ``always``: the callback is called of everything, not only of what is not over at once.
+    ``always``: call the callback for every operation, also for one that completes at once.
     """
     named = ucp_request_param_t(cb=ended, **fields)
     named.op_attr_mask = int(named.mask | _FIELDS | (_ALWAYS if always else 0))
@@ -294,14 +294,14 @@ def new_param(*, always: bool = False, **fields: Any) -> ucp_request_param_t:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> None:
-    """End the waiting for this, if somebody waits, from whatever thread."""
+    """Complete a future that is not done, from any thread."""
     try:
         if asyncio.get_running_loop() is loop:
             _resolve(future)
             return
     except RuntimeError:
         pass  # this thread runs none
-    with contextlib.suppress(RuntimeError):  # the loop was closed, whoever waits in it
+    with contextlib.suppress(RuntimeError):  # the loop was closed
         loop.call_soon_threadsafe(_resolve, future)
 
 
@@ -319,20 +319,20 @@ class BufferRequests(Request):
         super().__init__(home)
         self._parts: list[Request] = []
         self._left = 1
-        """How many have not ended, and 1 until it is known how many there are."""
+        """Number of operations that have not ended, plus 1 until their number is known."""
         for request in requests:
             self.add(request)
         if requests:
             self.close()
 
     def add(self, request: Request) -> None:
-        """One more of them."""
+        """Add an operation."""
         self._parts.append(request)
         self._left += 1
         request.then(self._over)
 
     def close(self) -> None:
-        """That was all of them."""
+        """Note that all operations were added."""
         self._over(None)
 
     def _over(self, _: object) -> None:
@@ -345,21 +345,21 @@ class BufferRequests(Request):
             each._cancel()
 
     def get_requests(self) -> list["BufferRequest"]:
-        """One for each operation."""
+        """One request for each operation."""
         return [BufferRequest(each) for each in self._parts]
 
     @property
     def all_completed(self) -> bool:
-        """Whether all have ended."""
+        """Whether all operations have ended."""
         return self.completed
 
     @property
     def py_buffers(self) -> list[Any]:
-        """What was received into. Empty until all have ended."""
+        """The buffers of the receives; empty until all have ended."""
         return [] if not self.completed or self._value is None else list(self._value)
 
     def get_py_buffers(self) -> list[Any]:
-        """``py_buffers``."""
+        """Return ``py_buffers``."""
         return self.py_buffers
 
 

@@ -1,4 +1,4 @@
-"""Workers: where operations are posted, messages received, and progress is made."""
+"""Workers: post operations, receive messages, and make progress."""
 
 import functools
 import io
@@ -28,16 +28,16 @@ __all__ = ["Worker"]
 
 _FULL = int(TagMaskFull)
 _MOST_PASSES = 1000
-"""Of one call of :meth:`Worker.progress`."""
+"""Maximum number of rounds of one call of :meth:`Worker.progress`."""
 
 
 class Worker(Closable, Home):
-    """Progress for its endpoints, and the messages that come to it.
+    """Makes progress for its endpoints, and receives their messages.
 
     ``enable_delayed_submission`` and ``enable_python_future`` are ucxx's: operations are posted at once, and every
     request has a future.
 
-    Raises NO_RESOURCE if the NIC has no room for another worker.
+    Raises NO_RESOURCE if the NIC has no free context for another worker.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Worker(Closable, Home):
         self._efd = -1
         self._finalizer = weakref.finalize(self, self._progress.abandon, self.ucp.close)
         self.watchers: list[Callable[[], bool]] = []
-        """Looked at by progress until they say that they are over."""
+        """Functions that progress calls until they return true."""
         self.receives: dict[Request, Any] = {}
-        """Tagged receives that are under way, with the endpoint that has made them."""
+        """Outstanding tagged receives, with the endpoint that has made them."""
         self._send_param = new_param()
         self._receive_param = new_param(always=True)
         self.active_messages: ActiveMessages | None = None
@@ -66,17 +66,17 @@ class Worker(Closable, Home):
             self.active_messages = ActiveMessages(self.ucp)
         self._progress.workers.add(self)
 
-    # What it is
+    # State
 
     @property
     def handle(self) -> int:
-        """A number of its own in this process."""
+        """The worker's unique number in this process."""
         return id(self.ucp)
 
     @property
     @in_turn
     def info(self) -> str:
-        """What it is and has, in lines."""
+        """Description of the worker, in lines."""
         lines = io.StringIO()
         ucp_worker_print_info(self.ucp, lines)
         return lines.getvalue()
@@ -84,19 +84,19 @@ class Worker(Closable, Home):
     @property
     @in_turn
     def address(self) -> Address:
-        """Where peers find it."""
+        """Address by which peers find the worker."""
         return Address.create_from_worker(self)
 
     def get_address(self) -> Address:
-        """``address``."""
+        """Return ``address``."""
         return self.address
 
     def is_python_future_enabled(self) -> bool:
-        """As it was made."""
+        """Return the argument of the worker's constructor."""
         return self.enable_python_future
 
     def is_delayed_request_submission_enabled(self) -> bool:
-        """As it was made. Operations are posted at once all the same."""
+        """Return the argument of the worker's constructor; operations are posted at once all the same."""
         return self.enable_delayed_submission
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Worker(Closable, Home):
         return over
 
     def progress_once(self) -> bool:
-        """Go on once with what can go on; whether anything did. Raises INVALID_PARAM inside a callback."""
+        """Make progress once; returns whether there was any. Raises INVALID_PARAM inside a callback."""
         return self._pass() > 0
 
     @in_turn
@@ -142,14 +142,14 @@ class Worker(Closable, Home):
         return self.go_on()
 
     def progress(self) -> bool:
-        """Go on as long as anything does, but not for ever; whether anything did."""
+        """Make progress as long as there is any, but not forever; returns whether there was any."""
         passes = 0
         while passes < _MOST_PASSES and self._pass():
             passes += 1
         return passes > 0
 
     def arm(self) -> bool:
-        """Ask to be woken through :attr:`epoll_file_descriptor`; False: there is something to do already."""
+        """Ask to be woken through :attr:`epoll_file_descriptor`; False: there is work already."""
         wakeup = self.ucp.wakeup
         if wakeup is None:
             raise invalid_param("arm needs Feature.WAKEUP")
@@ -162,19 +162,19 @@ class Worker(Closable, Home):
 
     @property
     def epoll_file_descriptor(self) -> int:
-        """Readable when there is something to do, after :meth:`arm`. Raises INVALID_PARAM without Feature.WAKEUP."""
+        """Readable when there is work, after :meth:`arm`. Raises INVALID_PARAM without Feature.WAKEUP."""
         self._check()
         return self.fileno()
 
     def init_blocking_progress_mode(self) -> None:
-        """Check that it can be slept for. Raises INVALID_PARAM without Feature.WAKEUP."""
+        """Initialize for sleeping. Raises INVALID_PARAM without Feature.WAKEUP."""
         self.fileno()
         self.polling = False
 
     def progress_worker_event(self, epoll_timeout: int = -1) -> bool:
-        """Sleep until there is something to do, at most so many milliseconds, and do it; whether anything was done.
+        """Sleep until there is work, at most ``epoll_timeout`` milliseconds, and do it; return whether there was any.
 
-        -1: as long as it takes.
+        -1: without limit.
         """
         deadline = None if epoll_timeout < 0 else time.monotonic() + epoll_timeout / 1000
         while True:
@@ -190,20 +190,20 @@ class Worker(Closable, Home):
 
     @in_turn
     def signal(self) -> None:
-        """Wake who sleeps for it."""
+        """Wake threads that sleep for this worker."""
         ucp_worker_signal(self.ucp)
 
     def set_progress_thread_start_callback(
         self, cb_func: Callable[..., object], cb_args: tuple[Any, ...] = (), cb_kwargs: dict[str, Any] | None = None
     ) -> None:
-        """Have the thread call this before it begins."""
+        """Have the thread call a function before it begins."""
         self._progress.on_start = functools.partial(cb_func, *cb_args, **(cb_kwargs or {}))
 
     def start_progress_thread(self, polling_mode: bool = False, epoll_timeout: int = 1) -> None:
-        """Have a thread make progress, which sleeps when there is nothing to do unless ``polling_mode``.
+        """Have a thread make progress, which sleeps without work unless ``polling_mode``.
 
-        ``epoll_timeout``: milliseconds after which it looks all the same. Callbacks are called in that thread. From
-        now on any thread may call what belongs to workers of this NIC. Raises INVALID_PARAM where it would sleep
+        ``epoll_timeout``: milliseconds of the longest sleep. Callbacks are called in that thread. From
+        now on any thread may call objects of workers of this NIC. Raises INVALID_PARAM where the thread would sleep
         without Feature.WAKEUP.
         """
         self._check()
@@ -214,22 +214,22 @@ class Worker(Closable, Home):
         self._progress.start(self)
 
     def stop_progress_thread(self) -> None:
-        """Not any more. Idempotent."""
+        """Stop the thread's progress for this worker. Idempotent."""
         if self.served:
             self._progress.stop(self)
 
     # Endpoints
 
     def create_endpoint_from_hostname(self, ip_address: str, port: int, endpoint_error_handling: bool = True) -> Any:
-        """An endpoint to who listens there; does not wait until it is connected."""
+        """Return an endpoint to the listener at an address, without waiting for the connection."""
         return self.endpoint_class.create(self, ip_address, port, endpoint_error_handling)
 
     def create_endpoint_from_worker_address(self, address: Any, endpoint_error_handling: bool = True) -> Any:
-        """An endpoint to the worker with this address."""
+        """Return an endpoint to the worker with this address."""
         return self.endpoint_class.create_from_worker_address(self, address, endpoint_error_handling)
 
     endpoint_class: Any = None
-    """:class:`amoeba.ucx.Endpoint`, which stands above this."""
+    """Return :class:`amoeba.ucx.Endpoint`, which is above this module."""
 
     # Tagged messages
 
@@ -241,13 +241,13 @@ class Worker(Closable, Home):
     def tag_recv(self, buffer: Any, tag: int, tag_mask: int = _FULL) -> Request:
         """Receive the next message whose tag is ``tag`` in the bits of ``tag_mask``.
 
-        Ends with MESSAGE_TRUNCATED if it does not fit; ``info`` has its tag and length.
+        The request ends with MESSAGE_TRUNCATED if the message does not fit; ``info`` has its tag and length.
         """
         self._check()
         return self.receive(buffer, tag, tag_mask, None)
 
     def receive(self, buffer: Any, tag: int, tag_mask: int, by: Any) -> Request:
-        """The same for an endpoint."""
+        """Receive as :meth:`tag_recv`, for an endpoint."""
         view = bytes_view(buffer, writable=True)
         request = Request(self, by)
         request.recv_buffer = buffer
@@ -261,9 +261,9 @@ class Worker(Closable, Home):
 
     @in_turn
     def tag_probe(self, tag: int, tag_mask: int = _FULL, remove: bool = False) -> TagProbeResult:
-        """Whether a message with such a tag has come that nobody has received; makes no progress.
+        """Return whether a message with such a tag has arrived and was not received; makes no progress.
 
-        ``remove``: nobody but :meth:`tag_recv_with_handle` with the result receives it from now on.
+        ``remove``: only :meth:`tag_recv_with_handle` with the result can receive the message from now on.
         """
         self._check()
         message, info = ucp_tag_probe_nb(self.ucp, int(tag), int(tag_mask), int(bool(remove)))
@@ -286,7 +286,7 @@ class Worker(Closable, Home):
 
     @in_turn
     def cancel_inflight_requests(self) -> int:
-        """Take back all receives that have met no message; how many there were."""
+        """Cancel all receives that have met no message; returns their number."""
         self._check()
         receives = list(self.receives)
         for each in receives:
@@ -297,7 +297,7 @@ class Worker(Closable, Home):
 
     @in_turn
     def flush(self) -> Request:
-        """Ends when all memory operations on all endpoints are done at their targets."""
+        """Return a request that ends when all memory operations on all endpoints are done at their targets."""
         self._check()
         request = Request(self)
         param = self._send_param
@@ -306,14 +306,14 @@ class Worker(Closable, Home):
 
     @in_turn
     def fence(self) -> None:
-        """No memory operation from now on begins before all that were posted have been done at their targets."""
+        """Order memory operations: later ones begin after all that were posted are done at their targets."""
         self._check()
         ucp_worker_fence(self.ucp)
 
-    # Its end
+    # End
 
     def close(self) -> None:
-        """Close it and its endpoints: what is under way ends with CANCELED. Idempotent."""
+        """Close the worker and its endpoints: outstanding operations end with CANCELED. Idempotent."""
         self.stop_progress_thread()
         self._close()
 

@@ -28,7 +28,7 @@ class CompletionStore(wiring.Component):
     Members
     -------
     i, discontinued : :func:`completion_beat` stream, In; and with its last beat, whether the payload is wrong
-        One beat per cycle. Two completions of MAX_PAYLOAD bytes have room.
+        One beat per cycle. Two completions of MAX_PAYLOAD bytes fit.
     o : :func:`completion_beat` stream, Out
         One beat per cycle, from three cycles after the last one of a completion on.
     """

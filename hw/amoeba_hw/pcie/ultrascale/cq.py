@@ -17,8 +17,9 @@ _DESCRIPTOR = 8 * CQ_DESCRIPTOR.size
 
 
 class CqAdapter(wiring.Component):
-    """Makes one beat of each request of the host, and lets no more of those be under way that want a completion than
-    Completer has room for: writes behind them never wait.
+    """Makes one beat of each request of the host, and limits the requests in flight that want a completion.
+
+    Completer has an entry for the completion of each, so that writes behind them never wait.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class CqAdapter(wiring.Component):
             }
         )
         self._rooms = Signal(range(COMPLETIONS + 1), init=COMPLETIONS)
-        """Room that the block has not been told of."""
+        """Free entries that the block has not been told of."""
 
     def elaborate(self, platform):
         m = Module()

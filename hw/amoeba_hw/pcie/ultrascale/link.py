@@ -41,8 +41,8 @@ class UltraScaleLink(wiring.Component):
     rq, rc, cq, cc : streams of the block
     cq_np_req : Out(2)
     tfc_nph_av : In(4)
-        Credits of the host for reads; 15 are 15 or more. Those for data of what wants an answer (``tfc_npd_av``) are
-        not looked at, as reads carry none; for writes the block has RQ wait.
+        Credits of the host for reads; 15 are 15 or more. Credits for the data of non-posted requests (``tfc_npd_av``)
+        are ignored, as reads carry none; for writes the block has RQ wait.
     cfg_max_payload, cfg_max_read_req, cfg_function_status, cfg_rcb_status, cfg_interrupt_msix_enable,
     cfg_interrupt_msix_mask, cfg_flr_in_process : In
     cfg_flr_done : Out(4)

@@ -19,9 +19,9 @@ _DESCRIPTOR = 8 * RC_DESCRIPTOR.size
 class RcAdapter(wiring.Component):
     """Takes the descriptor from the front of each completion.
 
-    What the integrated block itself found wrong becomes a status: a timeout, or a reset of the function, TIMED_OUT;
+    Errors that the integrated block itself found become a status: a timeout, or a reset of the function, TIMED_OUT;
     wrong labels, a wrong address or no data, CA. A completion of no request is dropped. A completion that is not SC
-    has no payload. What the block could not read from its own memories, it says in a completion's last beat.
+    has no payload. The block reports errors of its own memories in a completion's last beat.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class RcAdapter(wiring.Component):
         return m
 
     def _elaborate_header(self, m):
-        """What the descriptor says; returns whether it is of no request."""
+        """Decode the descriptor; return whether it is of no request."""
         descriptor, header = Signal(_LAYOUT), self._header
         m.d.comb += [
             descriptor.eq(self.rc.tdata[:_DESCRIPTOR]),

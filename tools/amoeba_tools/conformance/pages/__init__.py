@@ -52,13 +52,13 @@ MODULES = (
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All checks, page by page: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    """Return all checks, page by page, as for ``pytest.mark.parametrize("check", checks(), ids=str)``."""
     return tuple(check for page in _pages() for check in page.checks)
 
 
 @cache
 def unchecked() -> tuple[Unchecked, ...]:
-    """All sentences without a check, page by page."""
+    """Return all sentences without a check, page by page."""
     return tuple(sentence for page in _pages() for sentence in page.unchecked)
 
 
@@ -67,7 +67,7 @@ def _pages() -> Iterable[Page]:
 
 
 def select(*patterns: str) -> tuple[Check, ...]:
-    """The checks with ids that match any of these, as file names match: ``fi_rma.*``; of a page by its name alone.
+    """Select the checks whose ids match any of these patterns, such as ``fi_rma.*``, or a page by its name alone.
 
     Raises ValueError for a pattern that matches none.
     """

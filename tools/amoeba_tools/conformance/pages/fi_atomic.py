@@ -23,19 +23,19 @@ def words(*values: int) -> np.ndarray:
 
 
 def memory_of(pair: Pair, *values: int) -> RemoteMemory:
-    """Words of the target's memory."""
+    """Return words of the target's memory."""
     return pair.memory(words(*values).tobytes())
 
 
 def held(memory: RemoteMemory) -> list[int]:
-    """The words that it holds now."""
+    """Return the current words of the memory."""
     return [int(word) for word in np.frombuffer(memory.load(), np.uint64)]
 
 
 def message(
     memory: RemoteMemory, *buffers: np.ndarray, op: Op = Op.FI_SUM, context: object = None, data: int = 0
 ) -> AtomicMsg:
-    """A ``struct fi_msg_atomic`` on consecutive words of the target's memory."""
+    """Return a ``struct fi_msg_atomic`` on consecutive words of the target's memory."""
     count = sum(buffer.size for buffer in buffers)
     peer, address, key = memory.at()
     return AtomicMsg(buffers, peer, [RmaIoc(address, count, key)], op, U64, context=context, data=data)
@@ -52,7 +52,7 @@ def settle(pair: Pair, memory: RemoteMemory) -> None:
 
 @page("fi_atomic", "An operation on an array is applied to each of its entries.")
 def arrays_are_updated_entry_by_entry(pair: Pair) -> None:
-    """More entries than a frame holds, each with an operand of its own; the neighbours stay."""
+    """Use more entries than a frame holds, each with an operand of its own; the neighbours stay."""
     memory = memory_of(pair, *range(LONG + 2))
     operands = np.arange(LONG, dtype=np.uint64) * 1000
     pair.near.endpoint.atomic(operands, *memory.at(8), Op.FI_SUM)
@@ -62,7 +62,7 @@ def arrays_are_updated_entry_by_entry(pair: Pair) -> None:
 
 @page("Fetch-Atomic Functions", "The initial value of every entry is returned in the result buffer.")
 def fetching_arrays_returns_every_initial_value(pair: Pair) -> None:
-    """More entries than a frame holds."""
+    """Use more entries than a frame holds."""
     memory = memory_of(pair, *range(LONG))
     result = np.zeros(LONG, np.uint64)
     pair.near.endpoint.fetch_atomic(np.ones(LONG, np.uint64), result, *memory.at(), Op.FI_SUM)
@@ -73,7 +73,7 @@ def fetching_arrays_returns_every_initial_value(pair: Pair) -> None:
 
 @page("Compare-Atomic Functions", "Every entry is compared with an entry of the compare buffer of its own.")
 def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
-    """More entries than a frame holds, every third of which is equal."""
+    """Use more entries than a frame holds, every third of which is equal."""
     memory = memory_of(pair, *range(LONG))
     compare = np.arange(LONG, dtype=np.uint64)
     compare[np.arange(LONG) % 3 > 0] = 10**6
@@ -86,7 +86,7 @@ def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every entry is updated atomically.")
 def two_endpoints_lose_no_update_of_the_same_word(pair: Pair) -> None:
-    """Both add 1 sixteen times, all under way at once: every value is fetched once, and the sum is right."""
+    """Add 1 sixteen times from both endpoints, all outstanding: each value is fetched once, the sum is right."""
     other, memory = pair.open(), memory_of(pair, 0)
     results = [words(99) for _ in range(32)]
     for index, result in enumerate(results):
@@ -100,7 +100,7 @@ def two_endpoints_lose_no_update_of_the_same_word(pair: Pair) -> None:
 
 @page("NOTES", "With message and data ordering, the second atomic acts on the results of the first.")
 def atomics_act_on_the_results_of_earlier_ones(pair: Pair) -> None:
-    """Twelve that do not commute, none of them waited for."""
+    """Post twelve atomics that do not commute, without a wait between them."""
     memory, expected = memory_of(pair, 1), 1
     for index in range(12):
         op = Op.FI_PROD if index % 2 else Op.FI_SUM
@@ -150,7 +150,7 @@ def compare_atomicv_takes_three_vectors(pair: Pair) -> None:
 
 @page("fi_atomicmsg", "rma_iov lists the pieces of remote memory that are updated, in order.")
 def atomicmsg_updates_remote_segments(pair: Pair) -> None:
-    """Two regions, and a gap in one of them."""
+    """Use two regions, and a gap in one of them."""
     one, two = memory_of(pair, 0, 0, 0), memory_of(pair, 0, 0)
     places = (one.address + 16, 1, one.key), (two.address, 2, two.key), (one.address, 1, one.key)
     segments = [RmaIoc(*place) for place in places]
@@ -214,9 +214,9 @@ def inject_atomic_has_taken_the_operands_when_it_returns(pair: Pair) -> None:
         expect_equal(f"{count} elements", held(memory), [index + 5 for index in range(count)])
 
 
-@page("fi_inject_atomic", "There is no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
+@page("fi_inject_atomic", "The call reports no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
 def inject_atomic_is_not_reported(pair: Pair) -> None:
-    """What follows it is reported, it is not."""
+    """Inject an atomic, then post a reported one: only the second has an entry."""
     memory = memory_of(pair, 1)
     pair.near.endpoint.inject_atomic(words(2), *memory.at(), Op.FI_SUM)
     pair.near.endpoint.atomic(words(3), *memory.at(), Op.FI_SUM, context="next")
@@ -227,7 +227,7 @@ def inject_atomic_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject_atomic", "The size is limited by inject_size.")
 def inject_atomic_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One element too many; nothing is updated."""
+    """Use one element too many; nothing is updated."""
     count = pair.info.tx_attr.inject_size // 8 + 1
     memory = memory_of(pair, *[0] * count)
     with expect_error(f"{8 * count} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -241,7 +241,7 @@ def inject_atomic_beyond_inject_size_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C: what they change, fetch and report."""
+    """Make one call of each kind through the C names: what they change, fetch and report."""
     memory, ep, near = memory_of(pair, *range(10)), pair.near.endpoint, pair.near
     peer, start, key = memory.at()
     places, results = iter(range(start, start + 80, 8)), [words(99) for _ in range(6)]
@@ -277,9 +277,9 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     fi.fi_compare_atomicvalid(ep, U64, Op.FI_CSWAP)
 
 
-@page("ARGUMENTS: key", "It protects the remote memory.")
+@page("ARGUMENTS: key", "The key protects the remote memory.")
 def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
-    """A bit of the key is another, of all three kinds; results stay as they are."""
+    """Flip a bit of the key, for all three kinds; results stay as they are."""
     memory, results = memory_of(pair, 1), [words(7), words(7)]
     peer, address, key = memory.at()
     pair.near.endpoint.atomic(words(1), peer, address, key ^ 1, Op.FI_SUM)
@@ -291,7 +291,7 @@ def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
     expect_equal("memory and results", [held(memory), *(each.tolist() for each in results)], [[1], [7], [7]])
 
 
-@page("ARGUMENTS: desc, compare_desc, result_desc", "They are the descriptors of the local buffers' regions.")
+@page("ARGUMENTS: desc, compare_desc, result_desc", "Descriptors are those of the local buffers' regions.")
 def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None:
     """Each kind of buffer in a region of its own; a region without the right for it is refused."""
     memory = memory_of(pair, *[3] * 9)
@@ -324,7 +324,7 @@ def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None
 
 @page("ARGUMENTS: dest_addr", "Connected endpoints ignore it.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """A number that nobody has given out; all three kinds."""
+    """Pass a number outside the address vector, for all three kinds."""
     memory, results = words(5), [words(0), words(0)]
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()
@@ -338,9 +338,9 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
     expect_equal("memory", memory.tolist(), [9])
 
 
-@page("fi_atomicmsg", "It works on connected endpoints and on connectionless ones.", needs={"connected"})
+@page("fi_atomicmsg", "The call works on connected and on connectionless endpoints.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """Both ways, of all three kinds; all other checks are of connectionless endpoints."""
+    """Send both ways, of all three kinds; all other checks are of connectionless endpoints."""
     memory, results = words(5), [words(0), words(0)]
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()
@@ -358,9 +358,9 @@ def messages_go_over_connections(pair: Pair) -> None:
     expect_equal("memory", memory.tolist(), [9])
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
-    """Of two atomics with a context, the one that is not reported leaves nothing of it."""
+    """Post two atomics with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), memory_of(pair, 0)
     near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, context=["of no use"])
     near.endpoint.atomic(words(2), *memory.at(), Op.FI_SUM, context="reported", flags=OpFlags.FI_COMPLETION)
@@ -387,7 +387,7 @@ def atomic_reads_ignore_their_operand(pair: Pair) -> None:
 
 @page("Base Atomic Functions", "The target buffer allows the access that the operation needs.")
 def base_atomics_need_memory_that_peers_may_write(pair: Pair) -> None:
-    """They do with FI_REMOTE_WRITE alone, and not with FI_REMOTE_READ alone."""
+    """Succeed with FI_REMOTE_WRITE alone, and fail with FI_REMOTE_READ alone."""
     memory = pair.memory(words(1).tobytes(), MrAccess.FI_REMOTE_WRITE)
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
     pair.near.finish()
@@ -423,16 +423,16 @@ def atomic_reads_need_nothing_else(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Atomicity is limited to one entry, not the whole array.",
-    "It allows more; one request's entries may be seen half changed: [architecture.md](architecture.md).",
+    "The page allows more; readers may see a request half done: [memory](../hw/amoeba_hw/memory/README.md).",
 )
 page.leave(
     "fi_atomic",
     "The buffer is not touched before the call has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "Atomic Valid Functions",

@@ -12,7 +12,7 @@ from amoeba_tools.conformance.pair import Pair
 
 @page("Completions", "The context of the request comes back with its completion.")
 def every_kind_reports_its_context(pair: Pair) -> None:
-    """One of each kind, all under way at once."""
+    """Post one atomic of each kind, all outstanding at once."""
     memory = memory_of(pair, 0)
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, context="base")
     pair.near.endpoint.fetch_atomic(words(1), words(0), *memory.at(), Op.FI_SUM, context="fetch")
@@ -23,7 +23,7 @@ def every_kind_reports_its_context(pair: Pair) -> None:
 
 @page("Completions", "Results are in place before the completion is generated, whatever level was asked for.")
 def results_are_there_when_the_completion_is(pair: Pair) -> None:
-    """More elements than a frame holds, asked for at the weakest level."""
+    """Use more elements than a frame holds, with the weakest completion level."""
     memory, result = memory_of(pair, *range(LONG)), np.zeros(LONG, np.uint64)
     fetch = message(memory, np.ones(LONG, np.uint64))
     pair.near.endpoint.fetch_atomicmsg(fetch, [result], flags=OpFlags.FI_INJECT_COMPLETE)
@@ -33,7 +33,7 @@ def results_are_there_when_the_completion_is(pair: Pair) -> None:
 
 @page("Completions", "When a base atomic has completed, its operands may be reused.")
 def operands_are_free_when_the_completion_is_there(pair: Pair) -> None:
-    """They are overwritten then."""
+    """Overwrite the operands on completion."""
     memory, operands = memory_of(pair, *[0] * 32), np.arange(32, dtype=np.uint64)
     pair.near.endpoint.atomic(operands, *memory.at(), Op.FI_SUM)
     pair.near.finish()
@@ -44,37 +44,37 @@ def operands_are_free_when_the_completion_is_there(pair: Pair) -> None:
 
 @page("Completions", "An update is visible at the target before a completion that the atomic generates there.")
 def updates_are_visible_when_their_own_completion_is(pair: Pair) -> None:
-    """An atomic with data for the target's queue."""
+    """Post an atomic with data for the target's queue."""
     memory = memory_of(pair, 1, 2)
     pair.near.endpoint.atomicmsg(message(memory, words(10, 20), data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
     (entry,) = pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11, 22])
+    expect_equal("memory at the target's completion", held(memory), [11, 22])
     expect_equal("data", entry.data, 1 << 63)
     pair.near.finish()
 
 
 @page("Completions", "An update is visible before the completion of a transfer sent after the atomic has completed.")
 def updates_are_visible_when_a_later_completion_is(pair: Pair) -> None:
-    """An RMA write with data for the target's queue, of other memory."""
+    """Write other memory by RMA, with data for the target's queue."""
     memory, other = memory_of(pair, 1), memory_of(pair, 0)
     pair.near.endpoint.atomic(words(10), *memory.at(), Op.FI_SUM)
     pair.near.finish()
     pair.near.endpoint.writedata(words(1), 5, *other.at())
     pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11])
+    expect_equal("memory at the target's completion", held(memory), [11])
     pair.near.finish()
 
 
 @page("Completions", "An update is visible before the completion of a fenced transfer after it.", needs={"fence"})
 def updates_are_visible_when_a_fenced_completion_is(pair: Pair) -> None:
-    """The atomic is not waited for."""
+    """Post the atomic without waiting for its completion."""
     memory, other = memory_of(pair, *[1] * 64), memory_of(pair, 0)
     peer, address, key = other.at()
     fenced = RmaMsg([words(1)], peer, [RmaIov(address, 8, key)], data=6)
     pair.near.endpoint.atomic(np.full(64, 10, np.uint64), *memory.at(), Op.FI_SUM)
     pair.near.endpoint.writemsg(fenced, OpFlags.FI_FENCE | OpFlags.FI_REMOTE_CQ_DATA)
     pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11] * 64)
+    expect_equal("memory at the target's completion", held(memory), [11] * 64)
     pair.near.finish_all(2)
 
 
@@ -92,7 +92,7 @@ def entries_say_whether_something_was_fetched(pair: Pair) -> None:
 
 @page("Completions", "Every kind of atomic can carry data for the target's queue.")
 def all_kinds_of_atomics_tell_the_target_once(pair: Pair) -> None:
-    """One entry each, in order, with its data."""
+    """Expect one entry each, in order, with its data."""
     memory, flags = memory_of(pair, 3), OpFlags.FI_REMOTE_CQ_DATA
     pair.near.endpoint.atomicmsg(message(memory, words(1), data=1), flags)
     pair.near.endpoint.fetch_atomicmsg(message(memory, words(1), data=2), [words(0)], flags=flags)
@@ -121,7 +121,7 @@ def atomics_are_counted(pair: Pair) -> None:
 
 @page("Completions", "An update is visible at the target before a counter there says so.")
 def updates_are_visible_when_a_counter_says_so(pair: Pair) -> None:
-    """An endpoint of this side's counts what another one does to it: a base atomic, then a fetching one."""
+    """Count, at an endpoint of this side, the atomics of another one: a base atomic, then a fetching one."""
     changed, fetched = (pair.keep(pair.domain.cntr_open()) for _ in range(2))
     counters = {BindFlags.FI_REMOTE_WRITE: changed, BindFlags.FI_REMOTE_READ: fetched}
     own, content = pair.introduce(pair.open(counters=counters).endpoint), np.ones(64, np.uint64)
@@ -142,7 +142,7 @@ def updates_are_visible_when_a_counter_says_so(pair: Pair) -> None:
 page.leave(
     "Completions",
     "Updates are visible to CPUs, NICs and other devices alike.",
-    "To CPUs and NICs by all these checks; other devices there are none.",
+    "All these checks cover CPUs and NICs; the system has no other devices.",
 )
 page.leave(
     "Completions",
@@ -153,5 +153,5 @@ page.leave(
 page.leave(
     "Completions",
     "An actor's results must be visible to the next before that begins.",
-    "A promise of the application's.",
+    "A duty of the application.",
 )

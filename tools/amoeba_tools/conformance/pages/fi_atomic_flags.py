@@ -28,9 +28,9 @@ def inject_flag_takes_operands_and_values_to_compare(pair: Pair) -> None:
     expect_equal("memory", held(memory), [7, 2, 9])
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One element too many; nothing is updated."""
+    """Use one element too many; nothing is updated."""
     count = pair.info.tx_attr.inject_size // 8 + 1
     memory = memory_of(pair, *[0] * count)
     with expect_error(f"{8 * count} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -39,9 +39,9 @@ def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", held(memory), [0] * count)
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages only the second has the flag; then one of each other kind with it."""
+    """Set the flag on the second of three messages only; then on one message of each other kind."""
     near, memory = pair.selective(), memory_of(pair, 0)
     for context, flags in (("a", NO_FLAGS), ("b", OpFlags.FI_COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.atomicmsg(message(memory, words(1), context=context), flags)
@@ -66,7 +66,7 @@ def requests_with_more_are_carried_out(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "A fenced operation sees the results of all earlier ones to the same peer.", needs={"fence"})
 def fenced_atomic_sees_earlier_writes(pair: Pair) -> None:
-    """A long RMA write, whose last word the fenced atomic adds to."""
+    """Post a long RMA write; the fenced atomic adds to its last word."""
     memory = memory_of(pair, *[0] * LONG)
     written = np.arange(LONG, dtype=np.uint64)
     peer, address, key = memory.at()
@@ -80,7 +80,7 @@ def fenced_atomic_sees_earlier_writes(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one wait, too.", needs={"fence"})
 def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
-    """An atomic read, posted after a fenced one of other memory, sees updates from before it."""
+    """Post an atomic read behind a fenced atomic on other memory: the read sees updates from before the fence."""
     memory, other, result = memory_of(pair, 0), memory_of(pair, 0), words(0)
     for _ in range(6):
         pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
@@ -90,7 +90,7 @@ def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
     expect_equal("result", result.tolist(), [6])
 
 
-@page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; where there is none, the flag is refused.")
+@page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; without one, the flag is refused.")
 def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
     """fi_query_atomic answers, or says FI_EOPNOTSUPP or FI_ENOSYS; so for each family."""
     for flags in (QueryFlags(0), QueryFlags.FI_FETCH_ATOMIC):
@@ -103,7 +103,7 @@ def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
 
 @page("FLAGS", "These flags are usable with the calls; others are refused.")
 def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
-    """Some that belong to messages; nothing is changed."""
+    """Pass flags that belong to messages; nothing is changed."""
     memory, result = memory_of(pair, 1), words(7)
     for flag in (OpFlags.FI_PEEK, OpFlags.FI_MATCH_COMPLETE, OpFlags.FI_MULTI_RECV):
         with expect_error(f"a base atomic with {flag!r}", Errno.FI_EBADFLAGS):
@@ -116,7 +116,7 @@ def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
 
 @page("FLAGS", "Flags of the message calls override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, those of the messages do not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the messages'; other calls have no flags of their own."""
     near = pair.open(bind=BindFlags.FI_SELECTIVE_COMPLETION, op_flags=OpFlags.FI_COMPLETION)
     memory, swap = memory_of(pair, 0), message(memory_of(pair, 0), words(5), op=Op.FI_CSWAP, context="swap")
     near.endpoint.atomicmsg(message(memory, words(1), context="silent"))
@@ -131,7 +131,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without."""
+    """Expect one entry each, with the flag and without."""
     memory = memory_of(pair, 0)
     for context, flags in (("a", OpFlags.FI_COMPLETION), ("b", NO_FLAGS)):
         pair.near.endpoint.atomicmsg(message(memory, words(1), context=context), flags)
@@ -141,7 +141,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "Results are not affected: they arrive until the operation has completed.")
 def results_of_injected_atomics_arrive(pair: Pair) -> None:
-    """Of fetching and of comparing ones; the operands are overwritten at once."""
+    """Overwrite the operands of fetching and comparing atomics at once."""
     memory, results, operand = memory_of(pair, 3, 4), [words(0, 0), words(0, 0)], words(5, 6)
     pair.near.endpoint.fetch_atomicmsg(message(memory, operand), [results[0]], flags=OpFlags.FI_INJECT)
     operand[:] = 1
@@ -153,9 +153,9 @@ def results_of_injected_atomics_arrive(pair: Pair) -> None:
     expect_equal("memory", held(memory), [1, 10])
 
 
-@page("ERRORS: FI_EAGAIN", "As fi_msg(3) says: an atomic that finds no room is refused, and can be posted later.")
+@page("ERRORS: FI_EAGAIN", "As in fi_msg(3): an atomic without free space is refused, and can be posted later.")
 def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted is executed, none that was refused."""
+    """Check that all accepted operations are executed, and no refused one."""
     near, memory, accepted = pair.open(tx_size=16), memory_of(pair, 0), 0
     with pair.fabric.frozen(), expect_error("more atomics than the ring has entries", Errno.FI_EAGAIN):
         while accepted < _TOO_MANY:
@@ -170,8 +170,8 @@ def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

@@ -33,7 +33,7 @@ def updates(pair: Pair, op: Op, kind: str, before: Values, operands: Values, aft
 
 
 def swaps(pair: Pair, op: Op, kind: str, before: Values, compare: Values, operands: Values, after: Values) -> None:
-    """The same with a comparing atomic."""
+    """Check a comparing atomic."""
     initial, left = (np.array(values, kind).tobytes() for values in (before, after))
     result, memory = np.zeros(len(before), kind), pair.memory(initial)
     source, compared = np.array(operands, kind), np.array(compare, kind)
@@ -129,7 +129,7 @@ def bxor_flips_bits(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_ATOMIC_READ", "result[i] = addr[i]")
 def atomic_read_fetches(pair: Pair) -> None:
-    """The memory does not even allow anything else; the source operand may be NULL."""
+    """Read memory that allows no other access; the source operand may be NULL."""
     content = np.array([1, 2**64 - 1, 0x0123_4567_89AB_CDEF], "u8")
     memory, result = pair.memory(content.tobytes()), np.zeros(3, "u8")
     pair.near.endpoint.fetch_atomic(None, result, *memory.at(), Op.FI_ATOMIC_READ)
@@ -166,35 +166,35 @@ def cswap_ne_swaps_what_differs(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_CSWAP_LE", "if (compare[i] <= addr[i]) addr[i] = buf[i]")
 def cswap_le_swaps_if_compare_is_not_greater(pair: Pair) -> None:
-    """The value to compare is the left one; a NaN is never less or equal."""
+    """Compare with the left value; a NaN is never less or equal."""
     swaps(pair, Op.FI_CSWAP_LE, "i4", [5, 5, 5, -1], [4, 5, 6, -2], [9, 9, 9, 9], [9, 9, 5, 9])
     swaps(pair, Op.FI_CSWAP_LE, "f8", [0.0, _NAN, 1.0], [-0.0, 1.0, _NAN], [7.0] * 3, [7.0, _NAN, 1.0])
 
 
 @page("Atomic Operations: FI_CSWAP_LT", "if (compare[i] < addr[i]) addr[i] = buf[i]")
 def cswap_lt_swaps_if_compare_is_less(pair: Pair) -> None:
-    """The value to compare is the left one; -0 is not less than 0."""
+    """Compare with the left value; -0 is not less than 0."""
     swaps(pair, Op.FI_CSWAP_LT, "u8", [5, 5, 5, 2**63], [4, 5, 6, 1], [9, 9, 9, 9], [9, 5, 5, 9])
     swaps(pair, Op.FI_CSWAP_LT, "f4", [0.0, _INF, 1.0], [-0.0, 1.0, _NAN], [7.0] * 3, [0.0, 7.0, 1.0])
 
 
 @page("Atomic Operations: FI_CSWAP_GE", "if (compare[i] >= addr[i]) addr[i] = buf[i]")
 def cswap_ge_swaps_if_compare_is_not_less(pair: Pair) -> None:
-    """The value to compare is the left one; a NaN is never greater or equal."""
+    """Compare with the left value; a NaN is never greater or equal."""
     swaps(pair, Op.FI_CSWAP_GE, "i1", [5, 5, 5, -128], [4, 5, 6, 127], [9, 9, 9, 9], [5, 9, 9, 9])
     swaps(pair, Op.FI_CSWAP_GE, "f8", [-0.0, _NAN, 1.0], [0.0, 1.0, _NAN], [7.0] * 3, [7.0, _NAN, 1.0])
 
 
 @page("Atomic Operations: FI_CSWAP_GT", "if (compare[i] > addr[i]) addr[i] = buf[i]")
 def cswap_gt_swaps_if_compare_is_greater(pair: Pair) -> None:
-    """The value to compare is the left one; 0 is not greater than -0."""
+    """Compare with the left value; 0 is not greater than -0."""
     swaps(pair, Op.FI_CSWAP_GT, "u2", [5, 5, 5, 1], [4, 5, 6, 2**15], [9, 9, 9, 9], [5, 5, 9, 9])
     swaps(pair, Op.FI_CSWAP_GT, "f4", [-0.0, -_INF, 1.0], [0.0, 1.0, _NAN], [7.0] * 3, [-0.0, 7.0, 1.0])
 
 
 @page("Atomic Operations: FI_MSWAP", "addr[i] = (buf[i] & compare[i]) | (addr[i] & ~compare[i])")
 def mswap_swaps_the_bits_of_the_mask(pair: Pair) -> None:
-    """Some, none and all of them."""
+    """Select some, no and all bits by the mask."""
     swaps(pair, Op.FI_MSWAP, "u8", [0xAAAA, 7, 7], [0x00FF, 0, 2**64 - 1], [0x1234, 9, 2**63], [0xAA34, 7, 2**63])
     swaps(pair, Op.FI_MSWAP, "i1", [0x0F], [-128], [-1], [0x0F - 128])
 
@@ -241,7 +241,7 @@ def complex_long_doubles_are_pairs(pair: Pair) -> None:
 
 @page("Atomic Data Types: FI_INT128", "Signed and unsigned integers of 128 bits.", needs={"int128"})
 def integers_of_128_bits_carry_through(pair: Pair) -> None:
-    """A carry out of the lower half, a sign in the upper, and equality in both halves."""
+    """Carry out of the lower half, change a sign in the upper half, and compare both halves."""
     memory = pair.memory((2**64 - 1).to_bytes(16, "little"))
     pair.near.endpoint.atomic((1).to_bytes(16, "little"), *memory.at(), Op.FI_SUM, Datatype.FI_UINT128)
     pair.near.finish()
@@ -260,6 +260,6 @@ def integers_of_128_bits_carry_through(pair: Pair) -> None:
 
 page.leave(
     "Atomic Data Types: FI_LONG_DOUBLE",
-    "Its size and precision depend on compiler, platform and provider; applications see to it that they agree.",
+    "Size and precision depend on compiler, platform and provider; applications ensure that they agree.",
     "A warning. Here it is x87's format in 16 bytes: `fi_atomic.long_double_has_more_precision_than_double`.",
 )

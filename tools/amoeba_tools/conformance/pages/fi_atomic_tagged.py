@@ -23,14 +23,14 @@ _MET = int(Caps.FI_TAGGED | Caps.FI_ATOMIC | Caps.FI_RECV)
 def change(
     pair: Pair, *operands: int, op: Op = Op.FI_SUM, offset: int = 0, tag: int = _TAG, **fields: Any
 ) -> Initiator:
-    """A tagged atomic on 64-bit words from this byte of the receive's buffer on."""
+    """Post a tagged atomic on 64-bit words of the receive's buffer, from this byte on."""
     msg = AtomicMsg([words(*operands)], pair.peer, [RmaIoc(offset, len(operands), tag)], op, **fields)
     pair.near.endpoint.atomicmsg(msg, _TAGGED | (_DATA if "data" in fields else NO_FLAGS))
     return pair.near
 
 
 def fetch(pair: Pair, operand: int | None, op: Op, *, offset: int = 0) -> int:
-    """What a fetching tagged atomic on a word brings."""
+    """Return the result of a fetching tagged atomic on a word."""
     result = words(0)
     operands = [] if operand is None else [words(operand)]
     msg = AtomicMsg(operands, pair.peer, [RmaIoc(offset, 1, _TAG)], op, Datatype.FI_UINT64)
@@ -40,18 +40,18 @@ def fetch(pair: Pair, operand: int | None, op: Op, *, offset: int = 0) -> int:
 
 
 def receive(pair: Pair, *values: int, tag: int = _TAG, ignore: int = 0) -> RemoteReceive:
-    """A receive of the target's into words with these values."""
+    """Post a receive of the target's into words with these values."""
     return pair.receive(words(*values).tobytes(), tag, ignore)
 
 
 def content(what: RemoteReceive) -> list[int]:
-    """The words of its buffer."""
+    """Return the words of the receive's buffer."""
     return [int(value) for value in np.frombuffer(what.load(), np.uint64)]
 
 
 @page(_SECTION, "The target of the operation is the buffer of a tagged receive, not a memory region.", needs=_NEEDS)
 def a_tagged_atomic_changes_the_receives_buffer(pair: Pair) -> None:
-    """The words that are meant and no others; the entries of both sides."""
+    """Check that only the addressed words change, and check the entries of both sides."""
     near = pair.open(bind=BindFlags.FI_SELECTIVE_COMPLETION)
     box = receive(pair, 1, 2, 3, 4)
     entry = change(pair, 100, 200, offset=8, context="sum").finish()
@@ -77,7 +77,7 @@ def a_tagged_atomic_meets_the_oldest_receive_for_its_tag(pair: Pair) -> None:
 
 @page(_SECTION, "Bits that the receive ignores may differ.", needs=_NEEDS)
 def a_tagged_atomic_meets_a_receive_with_a_mask(pair: Pair) -> None:
-    """The entry has the tag that came."""
+    """Check that the entry has the tag of the message."""
     box = receive(pair, 5, tag=0x1200, ignore=0xFF)
     change(pair, 1, tag=0x12A5).finish()
     expect_equal("tag", box.finish().tag, 0x12A5)
@@ -116,7 +116,7 @@ def a_tagged_atomic_without_a_receive_fails(pair: Pair) -> None:
     others[1].finish()
 
 
-@page(_SECTION, "It stays within the buffer of the receive.", needs=_NEEDS)
+@page(_SECTION, "The atomic stays within the buffer of the receive.", needs=_NEEDS)
 def a_tagged_atomic_beyond_the_buffer_fails(pair: Pair) -> None:
     """Behind its end, across it, and so far behind that the sum wraps; the receive is still there."""
     box = receive(pair, 1, 2)
@@ -130,7 +130,7 @@ def a_tagged_atomic_beyond_the_buffer_fails(pair: Pair) -> None:
 
 @page("FLAGS: FI_REMOTE_CQ_DATA", "Data of a tagged atomic is in the entry of the receive.", needs=_NEEDS)
 def a_tagged_atomic_brings_data(pair: Pair) -> None:
-    """All 64 bits."""
+    """Expect all 64 bits."""
     box = receive(pair, 1)
     change(pair, 1, data=2**64 - 2).finish()
     heard = box.finish()
@@ -152,7 +152,7 @@ def a_receive_of_the_initiators_is_changed(pair: Pair) -> None:
 
 @page("fi_query_atomic", "With FI_TAGGED it says what is supported for tagged receives.", needs=_NEEDS)
 def tagged_atomics_are_asked_for(pair: Pair) -> None:
-    """A sum is there, with fetching; what is said not to be there is refused when it is called."""
+    """Find the fetching sum supported; operations that the query does not support are refused when called."""
     for flags in (QueryFlags.FI_TAGGED, QueryFlags.FI_TAGGED | QueryFlags.FI_FETCH_ATOMIC):
         attributes = pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_SUM, flags)
         expect_equal("size", attributes.size, 8)
@@ -161,9 +161,9 @@ def tagged_atomics_are_asked_for(pair: Pair) -> None:
         pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_CSWAP, QueryFlags.FI_TAGGED | QueryFlags.FI_COMPARE_ATOMIC)
 
 
-@page("NOTES", "The number of elements is at most what the valid call tells; so many are accepted.", needs=_NEEDS)
+@page("NOTES", "The valid call returns the maximum number of elements; that number is accepted.", needs=_NEEDS)
 def as_many_elements_as_are_told_are_changed(pair: Pair) -> None:
-    """Of tagged atomics, where it is a number that one can try; one more is refused."""
+    """Post as many elements as the valid call allows, if the count is practicable; one more is refused."""
     most = pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_SUM, QueryFlags.FI_TAGGED).count
     box = receive(pair, *[1] * most)
     with expect_error(f"{most + 1} elements", Errno.FI_EMSGSIZE):

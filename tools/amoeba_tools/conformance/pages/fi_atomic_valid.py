@@ -27,11 +27,11 @@ COMPARE_OPS = frozenset(
     }
 )  # fmt: skip
 _PAGE_OPS = FETCH_OPS | COMPARE_OPS
-"""Those that the page lists, in contrast to extensions of the device."""
+"""Operations that the page lists, in contrast to extensions of the device."""
 
 
 def _valid(query: Callable[[Datatype, Op], int]) -> dict[tuple[Datatype, Op], int]:
-    """The counts of what a valid call does not refuse, for the page's operations."""
+    """Return the element counts of the accepted valid calls, for the page's operations."""
     found: dict[tuple[Datatype, Op], int] = {}
     for datatype in Datatype:
         for op in sorted(_PAGE_OPS):
@@ -53,19 +53,19 @@ def _only(what: str, query: Callable[[Datatype, Op], int], ops: frozenset[Op]) -
     expect(min(valid.values()) >= 1, f"{what} answers with a count below 1: {min(valid.values())}")
 
 
-@page("Atomic Valid Functions", "fi_atomicvalid tells which base atomics there are, and for how many elements.")
+@page("Atomic Valid Functions", "fi_atomicvalid returns which base atomics exist, and for how many elements.")
 def atomicvalid_answers_for_base_atomics(pair: Pair) -> None:
     """Only the eleven operations that base atomics have, all of them on 64-bit integers."""
     _only("atomicvalid", pair.near.endpoint.atomicvalid, BASE_OPS)
 
 
-@page("Atomic Valid Functions", "fi_fetch_atomicvalid tells which fetching atomics there are.")
+@page("Atomic Valid Functions", "fi_fetch_atomicvalid returns which fetching atomics exist.")
 def fetch_atomicvalid_answers_for_fetching_atomics(pair: Pair) -> None:
     """Only the twelve operations that fetching atomics have, all of them on 64-bit integers."""
     _only("fetch_atomicvalid", pair.near.endpoint.fetch_atomicvalid, FETCH_OPS)
 
 
-@page("Atomic Valid Functions", "fi_compare_atomicvalid tells which comparing atomics there are.")
+@page("Atomic Valid Functions", "fi_compare_atomicvalid returns which comparing atomics exist.")
 def compare_atomicvalid_answers_for_comparing_atomics(pair: Pair) -> None:
     """Only the seven operations that comparing atomics have, all of them on 64-bit integers."""
     _only("compare_atomicvalid", pair.near.endpoint.compare_atomicvalid, COMPARE_OPS)
@@ -84,7 +84,7 @@ def query_atomic_agrees_with_the_valid_calls(pair: Pair) -> None:
 
 @page("Query Atomic Attributes", "FI_FETCH_ATOMIC and FI_COMPARE_ATOMIC may not both be set.")
 def query_atomic_for_both_families_is_refused(pair: Pair) -> None:
-    """The page names no error."""
+    """Expect an error: the page does not say which."""
     both = QueryFlags.FI_FETCH_ATOMIC | QueryFlags.FI_COMPARE_ATOMIC
     with expect_error("both families", Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
         pair.domain.query_atomic(U64, Op.FI_SUM, both)
@@ -92,7 +92,7 @@ def query_atomic_for_both_families_is_refused(pair: Pair) -> None:
 
 @page("Query Atomic Attributes", "size is the number of bytes of the datatype.")
 def query_atomic_tells_sizes(pair: Pair) -> None:
-    """Of the datatypes whose sizes the page fixes."""
+    """Compare the datatypes whose sizes the page fixes."""
     sizes = {
         Datatype.FI_INT8: 1, Datatype.FI_UINT8: 1, Datatype.FI_INT16: 2, Datatype.FI_UINT16: 2, Datatype.FI_INT32: 4,
         Datatype.FI_UINT32: 4, Datatype.FI_INT64: 8, Datatype.FI_UINT64: 8, Datatype.FI_FLOAT: 4,
@@ -110,7 +110,7 @@ def query_atomic_tells_the_platforms_sizes(pair: Pair) -> None:
         expect_equal(datatype.name, pair.domain.query_atomic(datatype, Op.FI_SUM).size, expected)
 
 
-@page("Atomic Valid Functions", "What is said to be valid can be called.")
+@page("Atomic Valid Functions", "Every combination reported as valid can be called.")
 def what_is_valid_is_executed(pair: Pair) -> None:
     """Every operation of the page on every datatype, in every form: all complete."""
     memory, near = pair.memory(64), pair.near
@@ -139,7 +139,7 @@ def what_is_valid_is_executed(pair: Pair) -> None:
 
 @page("ERRORS: FI_EOPNOTSUPP", "An atomic that is not supported is refused.")
 def what_is_not_valid_is_refused(pair: Pair) -> None:
-    """Operations without a meaning in a form or on a datatype; nothing is updated."""
+    """Use operations without a meaning in a form or on a datatype; nothing is updated."""
     memory, near, real = memory_of(pair, 1), pair.near, np.ones(1)
     with expect_error("FI_BOR of FI_DOUBLE", Errno.FI_EOPNOTSUPP):
         near.endpoint.atomic(real, *memory.at(), Op.FI_BOR)
@@ -170,7 +170,7 @@ def more_elements_than_count_are_refused(pair: Pair) -> None:
 
 @page("NOTES", "The number of elements is at least 1.")
 def no_elements_are_refused(pair: Pair) -> None:
-    """In every form."""
+    """Try every form."""
     memory, none = memory_of(pair, 1), words()
     with expect_error("a base atomic of no elements", Errno.FI_EINVAL):
         pair.near.endpoint.atomic(none, *memory.at(), Op.FI_SUM)

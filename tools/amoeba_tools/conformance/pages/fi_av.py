@@ -22,7 +22,7 @@ def vector(pair: Pair, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags | No
 
 
 def names(pair: Pair) -> tuple[bytes, bytes]:
-    """Two addresses, of the target's two endpoints."""
+    """Return two addresses, of the target's two endpoints."""
     return pair.target.name(0), pair.target.name(1)
 
 
@@ -58,7 +58,7 @@ def the_lowest_unused_number_is_given_next(pair: Pair) -> None:
 
 @page("type: FI_AV_MAP", "The numbers that insertion returns are those to be used, whatever they are.")
 def numbers_of_a_map_reach_their_peers(pair: Pair) -> None:
-    """Of two addresses the second is used."""
+    """Use the second of two addresses."""
     peers = vector(pair, AvType.FI_AV_MAP)
     first, second = peers.insert_all(names(pair)).fi_addr
     expect(first != second, f"expected two numbers, got {first} twice")
@@ -67,15 +67,15 @@ def numbers_of_a_map_reach_their_peers(pair: Pair) -> None:
 
 @page("type: FI_AV_UNSPEC", "The provider chooses a type, and says which.")
 def an_unspecified_type_is_chosen(pair: Pair) -> None:
-    """It works."""
+    """Use a vector of the chosen type."""
     peers = vector(pair, AvType.FI_AV_UNSPEC)
     expect(peers.type in (AvType.FI_AV_TABLE, AvType.FI_AV_MAP), f"expected a type, got {peers.type!r}")
     reaches(pair, peers, peers.insert(pair.target.name(0)), pair.memory(8))
 
 
-@page("fi_av_insert", "It inserts zero or more addresses, and returns how many.")
+@page("fi_av_insert", "The call inserts zero or more addresses, and returns their number.")
 def insertion_returns_how_many(pair: Pair) -> None:
-    """Two, then none."""
+    """Insert two addresses, then none."""
     peers = vector(pair)
     inserted = peers.insert_all(names(pair))
     expect_equal("count and numbers", (inserted.count, inserted.fi_addr), (2, (0, 1)))
@@ -83,9 +83,9 @@ def insertion_returns_how_many(pair: Pair) -> None:
     expect_equal("count and numbers of none", (nothing.count, nothing.fi_addr), (0, ()))
 
 
-@page("RETURN VALUES", "What is not inserted has FI_ADDR_NOTAVAIL as its number, and is not counted.")
+@page("RETURN VALUES", "Addresses that are not inserted get FI_ADDR_NOTAVAIL, and are not counted.")
 def addresses_that_fail_have_no_number(pair: Pair) -> None:
-    """The second of three; the others are there."""
+    """Insert three addresses, the second of which is wrong; the others are inserted."""
     peers, (one, two) = vector(pair), names(pair)
     inserted = peers.insert_all([one, _WRONG, two])
     expect_equal("count", inserted.count, 2)
@@ -95,7 +95,7 @@ def addresses_that_fail_have_no_number(pair: Pair) -> None:
 
 @page("flags: FI_SYNC_ERR", "One error number per address is returned, 0 for those that were inserted.")
 def sync_err_returns_an_error_per_address(pair: Pair) -> None:
-    """The first and the last of three are wrong."""
+    """Insert three addresses, the first and last of which are wrong."""
     inserted = vector(pair).insert_all([_WRONG, pair.target.name(0), b""], flags=AvFlags.FI_SYNC_ERR)
     expect_equal("errors", inserted.errors, (Errno.FI_EINVAL, Errno.FI_SUCCESS, Errno.FI_EINVAL))
     expect_equal("count", inserted.count, 1)
@@ -103,7 +103,7 @@ def sync_err_returns_an_error_per_address(pair: Pair) -> None:
 
 @page("flags: FI_MORE", "A hint that insertions follow; the addresses are inserted all the same.")
 def more_is_a_hint(pair: Pair) -> None:
-    """Two calls, of which the first has the flag."""
+    """Make two calls, of which the first has the flag."""
     peers, (one, two) = vector(pair), names(pair)
     numbers = peers.insert_all([one], flags=AvFlags.FI_MORE).fi_addr + peers.insert_all([two]).fi_addr
     expect_equal("addresses", [peers.lookup(number) for number in numbers], [one, two])
@@ -111,7 +111,7 @@ def more_is_a_hint(pair: Pair) -> None:
 
 @page("fi_av_insert", "Other flags are refused.")
 def unknown_flags_are_refused(pair: Pair) -> None:
-    """One that belongs to fi_av_open."""
+    """Pass a flag of fi_av_open."""
     peers = vector(pair)
     with expect_error("FI_EVENT", Errno.FI_EBADFLAGS, Errno.FI_EINVAL):
         peers.insert_all([pair.target.name(0)], flags=AvFlags.FI_EVENT)
@@ -134,7 +134,7 @@ def endpoints_share_a_vector(pair: Pair) -> None:
 # Looking up and removing
 
 
-@page("fi_av_lookup", "It returns the address that was inserted.")
+@page("fi_av_lookup", "The call returns the inserted address.")
 def lookup_returns_the_address(pair: Pair) -> None:
     """In the format it was inserted in."""
     peers, addresses = vector(pair), names(pair)
@@ -151,9 +151,9 @@ def lookup_of_unknown_numbers_is_refused(pair: Pair) -> None:
             peers.lookup(number)
 
 
-@page("fi_av_straddr", "It makes a printable string of an address, which need not have been inserted.")
+@page("fi_av_straddr", "The call makes a printable string of an address, which need not have been inserted.")
 def addresses_are_printable(pair: Pair) -> None:
-    """Two addresses read differently; what is none is refused."""
+    """Check that two addresses read differently and that an invalid address is refused."""
     peers, (one, two) = vector(pair), names(pair)
     texts = [peers.straddr(one), peers.straddr(two)]
     expect(all(text and text.isprintable() for text in texts), f"expected printable strings, got {texts}")
@@ -193,7 +193,7 @@ def addresses_can_be_inserted_again(pair: Pair) -> None:
         peers.remove(number)
 
 
-@page("fi_av_remove", "It removes a set of addresses.")
+@page("fi_av_remove", "The call removes a set of addresses.")
 def many_addresses_are_removed_at_once(pair: Pair) -> None:
     """Both; a set with an unknown one is refused, and nothing of it removed."""
     peers = vector(pair)
@@ -238,16 +238,16 @@ def _events(queue: EventQueue, errors: int) -> Sequence[object]:
 
 @page("flags: FI_EVENT", "Insertions before an event queue is bound fail with FI_ENOEQ.")
 def insertions_without_an_event_queue_are_refused(pair: Pair) -> None:
-    """Nothing is inserted."""
+    """Check that nothing is inserted."""
     peers = vector(pair, flags=AvFlags.FI_EVENT)
     with expect_error("an insertion", Errno.FI_ENOEQ):
         peers.insert_all([pair.target.name(0)])
     expect_equal("addresses", len(peers), 0)
 
 
-@page("flags: FI_EVENT", "One event tells of the end, with the call's context, and how many were inserted as data.")
+@page("flags: FI_EVENT", "One event reports the end, with the call's context, and the number inserted as data.")
 def the_end_of_an_insertion_is_an_event(pair: Pair) -> None:
-    """Of two addresses, which can then be used."""
+    """Insert two addresses, which can then be used."""
     peers, queue = _with_events(pair)
     inserted = peers.insert_all(names(pair), context="mine")
     expect_equal("events", _events(queue, 0), [EqEntry(EqEvent.FI_AV_COMPLETE, peers, "mine", 2)])
@@ -256,7 +256,7 @@ def the_end_of_an_insertion_is_an_event(pair: Pair) -> None:
 
 @page("RETURN VALUES", "An insertion that reports by events returns 0.")
 def insertions_with_events_return_zero(pair: Pair) -> None:
-    """Of two addresses."""
+    """Insert two addresses."""
     peers, queue = _with_events(pair)
     expect_equal("count", peers.insert_all(names(pair)).count, 0)
     _events(queue, 0)
@@ -264,7 +264,7 @@ def insertions_with_events_return_zero(pair: Pair) -> None:
 
 @page("flags: FI_EVENT", "Before it there is an error entry per address that failed, its index as data.")
 def addresses_that_fail_are_error_entries(pair: Pair) -> None:
-    """The first and the third of three."""
+    """Insert three addresses, the first and third of which are wrong."""
     peers, queue = _with_events(pair)
     peers.insert_all([_WRONG, pair.target.name(0), b""], context="mine")
     *errors, end = _events(queue, 2)
@@ -276,7 +276,7 @@ def addresses_that_fail_are_error_entries(pair: Pair) -> None:
 
 @page("flags: FI_EVENT", "The event comes even if all addresses fail.")
 def an_insertion_that_fails_altogether_has_an_event(pair: Pair) -> None:
-    """Its data is 0."""
+    """Expect an event with data 0."""
     peers, queue = _with_events(pair)
     peers.insert_all([_WRONG], context="mine")
     *_, end = _events(queue, 1)
@@ -296,7 +296,7 @@ def other_vectors_take_no_event_queue(pair: Pair) -> None:
 
 @page("fi_close", "Events about a vector are left where they are when it is closed.")
 def events_outlast_the_vector(pair: Pair) -> None:
-    """The end of an insertion, read afterwards."""
+    """Insert an address, close the vector, then read the event."""
     events = pair.keep(pair.fabric.eq_open())
     peers = vector(pair, flags=AvFlags.FI_EVENT)
     peers.bind(events)
@@ -310,7 +310,7 @@ def events_outlast_the_vector(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave("count, ep_per_node", "How many addresses are to be expected.", "Hints: a vector takes any number.")
 page.leave(
     "name, map_addr; flags: FI_READ",
@@ -319,13 +319,13 @@ page.leave(
 )
 page.leave(
     "flags: FI_SYMMETRIC",
-    "Addresses that follow one another may be kept in little room.",
+    "Consecutive addresses may be stored compactly.",
     "Differs: not offered ([libfabric.md](libfabric.md#fi_av3)).",
 )
 page.leave(
     "flags: FI_EVENT",
     "Insertions may end in another order than they were begun.",
-    "It allows that; here they end at once.",
+    "The page allows that; here they end at once.",
 )
 page.leave(
     "fi_close",
@@ -339,17 +339,17 @@ page.leave(
 )
 page.leave(
     "fi_av_remove",
-    "What becomes of operations to the address that are under way is undefined.",
-    "It asks for nothing; here it waits, or says FI_EBUSY.",
+    "The outcome of outstanding operations to the address is undefined.",
+    "The page requires nothing; here the call waits, or returns FI_EBUSY.",
 )
 page.leave(
     "fi_av_lookup, fi_av_straddr",
-    "What does not fit into a buffer is truncated.",
+    "Addresses that do not fit into a buffer are truncated.",
     "Addresses and strings are results, of their own size.",
 )
 page.leave(
     "fi_rx_addr",
-    "It makes the address of a receive context out of a number.",
+    "The call makes the address of a receive context from a number.",
     "The receive contexts of scalable endpoints: [libfabric.md](libfabric.md#several-contexts-and-shared-ones).",
 )
-page.leave("NOTES", "An address is inserted once.", "A promise of the application's.")
+page.leave("NOTES", "An address is inserted once.", "A duty of the application.")

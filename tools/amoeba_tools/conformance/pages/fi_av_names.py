@@ -22,7 +22,7 @@ def named(pair: Pair) -> tuple[str, str]:
 
 @page("fi_av_insertsvc", "An address is inserted by its node and service.")
 def an_endpoint_is_inserted_by_its_names(pair: Pair) -> None:
-    """It is the one that the target tells, and operations reach it."""
+    """Compare the address with the target's own, and reach the target by it."""
     peers, memory = vector(pair), pair.memory(8)
     inserted = peers.insertsvc(*named(pair))
     expect_equal("inserted", (inserted.count, inserted.fi_addr), (1, (0,)))
@@ -44,9 +44,9 @@ def services_are_inserted_node_by_node(pair: Pair) -> None:
     expect_equal("nodes and services", [(each.ip, each.resource_index) for each in found], expected)
 
 
-@page("fi_av_insertsvc", "Flags are those of fi_av_insert: with FI_SYNC_ERR the failure of each address is told.")
+@page("fi_av_insertsvc", "Flags are those of fi_av_insert: with FI_SYNC_ERR each address has an error number.")
 def a_node_that_does_not_exist_is_not_inserted(pair: Pair) -> None:
-    """It gets no number; others are inserted."""
+    """Check that an unknown node gets no number, and that the others are inserted."""
     peers = vector(pair)
     inserted = peers.insertsvc(_NOWHERE, "0", flags=AvFlags.FI_SYNC_ERR)
     expect_equal("inserted", (inserted.count, inserted.fi_addr), (0, (FI_ADDR_NOTAVAIL,)))
@@ -56,11 +56,11 @@ def a_node_that_does_not_exist_is_not_inserted(pair: Pair) -> None:
 
 @page("fi_av_insertsym", "A name of several nodes must have a numeric suffix.")
 def several_nodes_need_a_number(pair: Pair) -> None:
-    """Nothing is inserted, nor of a service that is none."""
+    """Check that neither a name without suffix nor an unknown service is inserted."""
     peers = vector(pair)
     for what, node, nodes, service in (
         ("a name without a number", "localhost", 2, "0"),
-        ("a service that is none", named(pair)[0], 1, "everything"),
+        ("an invalid service", named(pair)[0], 1, "everything"),
     ):
         with expect_error(what, Errno.FI_EINVAL):
             peers.insertsym(node, nodes, service, 1)

@@ -17,7 +17,7 @@ _CM_DATA_SIZE = OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE
 
 
 def ask(parties: Parties, param: bytes = b"") -> tuple[Connected, Connected]:
-    """An endpoint that has asked for a connection, and one that may accept it."""
+    """Return an endpoint that has requested a connection, and one that can accept the request."""
     calling = parties.endpoint()
     calling.endpoint.connect(parties.passive.getname(), param)
     return calling, parties.endpoint(parties.event(EqEvent.FI_CONNREQ).info or CONNECTED)
@@ -32,7 +32,7 @@ def refuse(parties: Parties, param: bytes = b"") -> None:
 
 
 def told(parties: Parties, kind: EqEvent, count: int = 1) -> set[object]:
-    """Which endpoints the next events, all of this kind, are of."""
+    """Return the endpoints of the next events, all of this kind."""
     return {parties.event(kind).fid for _ in range(count)}
 
 
@@ -55,7 +55,7 @@ def requests_are_events(pair: Pair) -> None:
 
 @page("fi_listen", "The number of requests that wait is limited by the backlog, which fi_control adjusts.")
 def requests_beyond_the_backlog_are_refused(pair: Pair) -> None:
-    """Of two, the one that finds no room fails; the one that waits can be accepted."""
+    """Send two requests to a backlog of one: the request beyond fails, and the waiting one can be accepted."""
     parties = Parties(pair)
     fi.fi_control(parties.passive, Control.FI_BACKLOG, 1)
     calling = parties.endpoint()
@@ -73,7 +73,7 @@ def requests_beyond_the_backlog_are_refused(pair: Pair) -> None:
 
 @page("fi_accept", "Both sides get FI_CONNECTED; its fid is the endpoint that connects, or that accepts.")
 def both_sides_are_told_of_the_connection(pair: Pair) -> None:
-    """Not the passive endpoint's; nobody is told before it is accepted."""
+    """Check that the events name the two endpoints, not the passive one, and that none comes before the accept."""
     parties = Parties(pair)
     calling, answering = ask(parties)
     expect_equal("an event before accept", parties.events.read(), None)
@@ -83,7 +83,7 @@ def both_sides_are_told_of_the_connection(pair: Pair) -> None:
 
 @page("fi_accept", "The accepting endpoint is opened with the info of the request.")
 def accepting_without_a_request_is_refused(pair: Pair) -> None:
-    """An endpoint of other info; a second one for a request that was answered."""
+    """Try an endpoint of other info, and a second endpoint for an answered request."""
     parties = Parties(pair)
     with pair.part(), expect_error("accept without a request", Errno.FI_EOPBADSTATE, Errno.FI_EINVAL):
         parties.endpoint().endpoint.accept()
@@ -127,7 +127,7 @@ def an_endpoint_is_connected_once(pair: Pair) -> None:
     """Not while it is being connected, not when it is, not after the end."""
     parties = Parties(pair)
     calling, answering = ask(parties)
-    with expect_error("connect while it is under way", Errno.FI_EALREADY):
+    with expect_error("connect during a connection attempt", Errno.FI_EALREADY):
         calling.endpoint.connect(parties.passive.getname())
     answering.endpoint.accept()
     told(parties, EqEvent.FI_CONNECTED, 2)
@@ -166,7 +166,7 @@ def nothing_is_sent_before_the_connection(pair: Pair) -> None:
 
 
 def exchanged(parties: Parties, size: int) -> tuple[bytes, bytes, bytes]:
-    """What arrives of so many bytes that go with a request, an acceptance and a refusal."""
+    """Return the data that arrives when a request, an acceptance and a refusal carry so many bytes."""
     with parties.pair.part():
         calling = parties.endpoint()
         calling.endpoint.connect(parties.passive.getname(), pattern(size))
@@ -180,7 +180,7 @@ def exchanged(parties: Parties, size: int) -> tuple[bytes, bytes, bytes]:
 
 @page("NOTES", "param goes with requests and answers, and is in the peer's event.")
 def parameters_go_with_requests_and_answers(pair: Pair) -> None:
-    """Of no bytes, of one, and of as many as FI_OPT_CM_DATA_SIZE tells; of requests, acceptances and refusals."""
+    """Send no bytes, one byte, and FI_OPT_CM_DATA_SIZE bytes with requests, acceptances and refusals."""
     parties = Parties(pair)
     most = parties.passive.getopt(*_CM_DATA_SIZE)
     for size in (0, 1, most):
@@ -188,9 +188,9 @@ def parameters_go_with_requests_and_answers(pair: Pair) -> None:
         expect_equal(f"{size} bytes", received, (pattern(size), pattern(size, 2), pattern(size, 3)))
 
 
-@page("NOTES", "What does not fit is silently truncated.")
+@page("NOTES", "Data that does not fit is silently truncated.")
 def longer_parameters_are_cut(pair: Pair) -> None:
-    """By one byte, of request, acceptance and refusal."""
+    """Truncate by one byte, of request, acceptance and refusal."""
     parties = Parties(pair)
     most = parties.passive.getopt(*_CM_DATA_SIZE)
     received = exchanged(parties, most + 1)
@@ -202,7 +202,7 @@ def longer_parameters_are_cut(pair: Pair) -> None:
 
 @page("fi_setname", "Without a service address the provider chooses one.")
 def a_port_is_chosen(pair: Pair) -> None:
-    """Another one for everybody."""
+    """Expect a different port for each listener."""
     parties = Parties(pair)
     other = pair.keep(pair.fabric.passive_ep(CONNECTED))
     other.bind(parties.events)
@@ -226,9 +226,9 @@ def an_address_in_use_is_refused(pair: Pair) -> None:
         parties.passive.setname(("127.0.0.1", 0))
 
 
-@page("fi_getname, fi_getpeer", "They return the address of this side and, when it is connected, of the peer.")
+@page("fi_getname, fi_getpeer", "The calls return the address of this side and, once connected, of the peer.")
 def names_are_told(pair: Pair) -> None:
-    """Before that, fi_getpeer has none; names are those of the other side, and of nobody else."""
+    """Check that fi_getpeer fails before the connection; each name is that of the other side."""
     parties = Parties(pair)
     calling, answering = ask(parties)
     with expect_error("getpeer before FI_CONNECTED", Errno.FI_ENOTCONN):
@@ -263,7 +263,7 @@ def the_peer_is_told_of_the_end(pair: Pair) -> None:
 
 @page("fi_shutdown", "Completions that are written already are not affected.")
 def completions_outlast_the_connection(pair: Pair) -> None:
-    """A send and a receive that were over, read afterwards."""
+    """Finish a send and a receive, shut down, then read their completions."""
     parties, buffer = Parties(pair), bytearray(4)
     calling, answering = parties.connect()
     answering.endpoint.recv(buffer, context="in")
@@ -278,7 +278,7 @@ def completions_outlast_the_connection(pair: Pair) -> None:
 
 @page("fi_shutdown", "Operations that are outstanding are cancelled or discarded; nothing else happens.")
 def outstanding_operations_end_with_the_connection(pair: Pair) -> None:
-    """A receive for which nothing has come: it is cancelled, or stays silent, and can be taken back."""
+    """Shut down under a receive without message: the receive is cancelled, or stays silent and can be cancelled."""
     parties = Parties(pair)
     calling, answering = parties.connect()
     answering.endpoint.recv(bytearray(4), context="waits")
@@ -294,7 +294,7 @@ def outstanding_operations_end_with_the_connection(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """A connection is made and ended, and another refused, by the calls of C; flags are 0."""
+    """Make and end a connection, and refuse another one, with the calls of C; flags are 0."""
     parties = Parties(pair)
     passive = pair.keep(fi.fi_passive_ep(pair.fabric, CONNECTED))
     fi.fi_pep_bind(passive, parties.events, 0)
@@ -322,13 +322,13 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     assert isinstance(info.handle, ConnectionRequest)
     fi.fi_reject(passive, info.handle, b"no", 2)
     expect_equal("err_data", parties.failure().err_data, b"no")
-    with expect_error("a send to nobody", Errno.FI_ENOTCONN):
+    with expect_error("a send without a peer", Errno.FI_ENOTCONN):
         other.endpoint.inject(b"x", FI_ADDR_UNSPEC)
 
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "fi_connect",
     "It may be called once in the lifetime of an endpoint.",

@@ -22,7 +22,7 @@ _SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION
 
 
 def counted(pair: Pair, *kinds: BindFlags, bind: BindFlags = _SELECTIVE) -> tuple[Initiator, list[Counter]]:
-    """An endpoint with a counter for each of these kinds."""
+    """Open an endpoint with a counter for each of these kinds."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in kinds]
     return pair.open(bind=bind, counters=dict(zip(kinds, counters, strict=True))), counters
 
@@ -47,9 +47,9 @@ def a_new_counter_is_zero(pair: Pair) -> None:
     expect_equal("value and error value", (counter.read(), counter.readerr()), (0, 0))
 
 
-@page("events: FI_CNTR_EVENTS_COMP", "It increments for every operation of its kind that completes.")
+@page("events: FI_CNTR_EVENTS_COMP", "The counter increments for every operation of its kind that completes.")
 def writes_are_counted_as_such(pair: Pair) -> None:
-    """Writes and base atomics by FI_WRITE; the counter of the other kind stays."""
+    """Count writes and base atomics by FI_WRITE; the counter of the other kind stays."""
     near, (writes, reads) = counted(pair, BindFlags.FI_WRITE, BindFlags.FI_READ)
     memory, expected = memory_of(pair, 0), 4
     for _ in range(4):
@@ -63,7 +63,7 @@ def writes_are_counted_as_such(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "The kinds that are counted are chosen when the counter is bound.")
 def reads_are_counted_as_such(pair: Pair) -> None:
-    """Reads, fetching and comparing atomics by FI_READ; the counter of the other kind stays."""
+    """Count reads, fetching and comparing atomics by FI_READ; the counter of the other kind stays."""
     near, (writes, reads) = counted(pair, BindFlags.FI_WRITE, BindFlags.FI_READ)
     memory, expected = memory_of(pair, 0), 3
     for _ in range(3):
@@ -78,7 +78,7 @@ def reads_are_counted_as_such(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "One counter may count several kinds.")
 def one_counter_counts_both_kinds(pair: Pair) -> None:
-    """Two writes and a read."""
+    """Count two writes and a read."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE | BindFlags.FI_READ)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())
@@ -101,7 +101,7 @@ def operations_without_entries_are_counted(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "Counting takes nothing away from the completion queue.")
 def entries_of_counted_operations_remain(pair: Pair) -> None:
-    """The counter is read first, the queue has every entry afterwards."""
+    """Read the counter first: the queue has every entry afterwards."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE, bind=BindFlags(0))
     memory = pair.memory(8)
     for index in range(5):
@@ -124,7 +124,7 @@ def operations_on_vectors_count_once(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Operations that fail increment the error value instead.")
 def failures_are_counted_apart(pair: Pair) -> None:
-    """One of three fails."""
+    """Let one of three fail."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())
@@ -135,9 +135,9 @@ def failures_are_counted_apart(pair: Pair) -> None:
     near.failure(Errno.FI_ENOKEY)
 
 
-@page("events: FI_CNTR_EVENTS_COMP", "It increments for completions of every endpoint that is bound to it.")
+@page("events: FI_CNTR_EVENTS_COMP", "The counter increments for completions of every endpoint that is bound to it.")
 def endpoints_share_a_counter(pair: Pair) -> None:
-    """Three operations of one, two of the other."""
+    """Count three operations of one, two of the other."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     other, memory = pair.open(bind=_SELECTIVE, counters={BindFlags.FI_WRITE: counter}), pair.memory(8)
     for initiator, count in ((near, 3), (other, 2)):
@@ -147,9 +147,9 @@ def endpoints_share_a_counter(pair: Pair) -> None:
     expect_equal("value", counter.read(), 5)
 
 
-@page("fi_cntr_add", "It adds to the value.")
+@page("fi_cntr_add", "The call adds to the value.")
 def add_adds(pair: Pair) -> None:
-    """Twice; the error value stays."""
+    """Add twice; the error value stays."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.add(5)
     counter.add(7)
@@ -157,9 +157,9 @@ def add_adds(pair: Pair) -> None:
     expect_equal("error value", counter.readerr(), 0)
 
 
-@page("fi_cntr_adderr", "It adds to the error value.")
+@page("fi_cntr_adderr", "The call adds to the error value.")
 def adderr_adds_errors(pair: Pair) -> None:
-    """Twice; the value stays."""
+    """Add twice; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.adderr(5)
     counter.adderr(7)
@@ -167,7 +167,7 @@ def adderr_adds_errors(pair: Pair) -> None:
     expect_equal("value", counter.read(), 0)
 
 
-@page("fi_cntr_set", "It sets the value.")
+@page("fi_cntr_set", "The call sets the value.")
 def set_sets_the_value(pair: Pair) -> None:
     """Up, down, and to the largest there is; what completes then counts on from there."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
@@ -180,7 +180,7 @@ def set_sets_the_value(pair: Pair) -> None:
     expect_equal("value and error value", (counter.read(), counter.readerr()), (41, 0))
 
 
-@page("fi_cntr_seterr", "It sets the error value.")
+@page("fi_cntr_seterr", "The call sets the error value.")
 def seterr_sets_the_error_value(pair: Pair) -> None:
     """Up and down; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
@@ -205,7 +205,7 @@ def wait_waits_for_the_threshold(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A threshold that is reached already is not waited for.")
 def wait_for_what_is_reached_returns_at_once(pair: Pair) -> None:
-    """Of a counter that nothing will ever increment."""
+    """Wait for a counter that no operation will ever increment."""
     counter = pair.keep(pair.domain.cntr_open())
     counter.wait(0)
     counter.set(5)
@@ -214,7 +214,7 @@ def wait_for_what_is_reached_returns_at_once(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "At the timeout it returns FI_ETIMEDOUT, and the error value is as it was.")
 def wait_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before."""
+    """Expect no earlier end."""
     counter, begin = pair.keep(pair.domain.cntr_open()), time.monotonic()
     counter.seterr(3)
     with expect_error("a wait for nothing", Errno.FI_ETIMEDOUT):
@@ -239,7 +239,7 @@ def wait_ends_when_an_operation_fails(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A change of the error value ends the wait of another thread.")
 def wait_ends_when_another_thread_adds_an_error(pair: Pair) -> None:
-    """A long wait, for what never comes."""
+    """Wait long for a value that is never reached."""
     counter = pair.keep(pair.domain.cntr_open())
     ended = how_a_wait_ends(lambda: counter.wait(1, pair.patience), lambda: counter.adderr(1))
     expect_equal("how the wait ended", ended, Errno.FI_EAVAIL)
@@ -247,7 +247,7 @@ def wait_ends_when_another_thread_adds_an_error(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A counter of FI_WAIT_NONE cannot be waited for.")
 def wait_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """It can be read."""
+    """Check that the counter can still be read."""
     counter = pair.keep(pair.domain.cntr_open(WaitObj.FI_WAIT_NONE))
     with expect_error("wait", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
         counter.wait(1, _SHORT)
@@ -256,7 +256,7 @@ def wait_without_a_wait_object_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Values have 64 bits.")
 def what_has_no_64_bits_is_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger values are refused, not truncated."""
     counter = pair.keep(pair.domain.cntr_open())
     for call in (counter.add, counter.adderr, counter.set, counter.seterr):
         for value in (-1, 2**64):
@@ -267,7 +267,7 @@ def what_has_no_64_bits_is_refused(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Counters are updated as the completion levels of fi_cq(3) say.",
@@ -278,7 +278,7 @@ page.leave(
     "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND is another way to wait.",
     "Differs: cntr_open() without an argument makes one that can be waited for; that is refused: FI_ENOSYS.",
 )
-page.leave("flags", "They are reserved, and 0.", "cntr_open() takes none.")
+page.leave("flags", "Flags are reserved, and 0.", "cntr_open() takes none.")
 page.leave(
     "fi_close",
     "A counter with endpoints or regions bound to it is not closed: FI_EBUSY.",
@@ -297,6 +297,6 @@ page.leave(
 page.leave(
     "NOTES",
     "A counter is stable when it is set.",
-    "A promise of the application's.",
+    "A duty of the application.",
 )
 page.leave("RETURN VALUES", "Values, or a negative errno.", "[How C becomes Python](libfabric.md).")

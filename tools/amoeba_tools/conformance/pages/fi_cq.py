@@ -28,7 +28,7 @@ _SHORT = 0.05
 
 
 def fail(near: Initiator, memory: RemoteMemory, **arguments: Any) -> None:
-    """Post a write that the target must refuse: nobody has such a key."""
+    """Post a write with an unknown key, which the target must refuse."""
     near.endpoint.write(pattern(8), memory.peer, memory.address, memory.key ^ 1, **arguments)
 
 
@@ -54,7 +54,7 @@ def how_a_wait_ends(wait: Callable[[], object], end: Callable[[], object]) -> Er
 
 
 def _entry_of(pair: Pair, cq_format: CqFormat) -> Any:
-    """What a queue of this format says of a write."""
+    """Return the entry of a write in a queue of this format."""
     near, memory = pair.open(cq_format=cq_format), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     return near.finish()
@@ -62,13 +62,13 @@ def _entry_of(pair: Pair, cq_format: CqFormat) -> Any:
 
 @page("format: FI_CQ_FORMAT_CONTEXT", "Entries are the operation's context.")
 def context_format_has_the_context(pair: Pair) -> None:
-    """Of a write."""
+    """Read the entry of a write."""
     expect_equal("entry", _entry_of(pair, CqFormat.FI_CQ_FORMAT_CONTEXT), CqEntry("mine"))
 
 
 @page("format: FI_CQ_FORMAT_MSG", "Entries have context, flags and length.")
 def msg_format_has_flags_and_length(pair: Pair) -> None:
-    """Of a write."""
+    """Read the entry of a write."""
     entry = _entry_of(pair, CqFormat.FI_CQ_FORMAT_MSG)
     expect(isinstance(entry, CqMsgEntry), f"expected a CqMsgEntry, got {entry!r}")
     expect_equal("op_context and flags", (entry.op_context, entry.flags), ("mine", _WRITE))
@@ -76,7 +76,7 @@ def msg_format_has_flags_and_length(pair: Pair) -> None:
 
 @page("format: FI_CQ_FORMAT_DATA", "Entries have data, too.")
 def data_format_has_data(pair: Pair) -> None:
-    """Of a write, which received none: no FI_REMOTE_CQ_DATA in flags."""
+    """Read the entry of a write, which received no data: FI_REMOTE_CQ_DATA is not in its flags."""
     entry = _entry_of(pair, CqFormat.FI_CQ_FORMAT_DATA)
     expect(isinstance(entry, CqDataEntry), f"expected a CqDataEntry, got {entry!r}")
     expect_equal("op_context and flags", (entry.op_context, entry.flags), ("mine", _WRITE))
@@ -84,7 +84,7 @@ def data_format_has_data(pair: Pair) -> None:
 
 @page("format: FI_CQ_FORMAT_TAGGED", "Entries have a tag, too.")
 def tagged_format_has_a_tag(pair: Pair) -> None:
-    """Of a write, which has none."""
+    """Read the entry of a write, which has no tag."""
     entry = _entry_of(pair, CqFormat.FI_CQ_FORMAT_TAGGED)
     expect(isinstance(entry, CqTaggedEntry), f"expected a CqTaggedEntry, got {entry!r}")
     expect_equal("op_context, flags and tag", (entry.op_context, entry.flags, entry.tag), ("mine", _WRITE, 0))
@@ -92,7 +92,7 @@ def tagged_format_has_a_tag(pair: Pair) -> None:
 
 @page("format: FI_CQ_FORMAT_UNSPEC", "The provider chooses a format, in which the queue then works.")
 def unspecified_format_is_one_of_the_others(pair: Pair) -> None:
-    """The queue says which."""
+    """Read the chosen format from the queue."""
     near, memory = pair.open(cq_format=CqFormat.FI_CQ_FORMAT_UNSPEC), pair.memory(8)
     expect(near.queue.format is not CqFormat.FI_CQ_FORMAT_UNSPEC, "expected the format that was chosen, got none")
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
@@ -124,7 +124,7 @@ def a_read_takes_at_most_count_entries(pair: Pair) -> None:
 
 @page("fi_cq_read", "A count of 0 drives progress.")
 def reading_no_entries_drives_progress(pair: Pair) -> None:
-    """A write arrives while nothing else is called; its entry is still there afterwards."""
+    """Let a write arrive with no other calls; its entry is still there afterwards."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.writemsg(message(memory, pattern(8), context="mine"), OpFlags.FI_MORE)
     deadline = time.monotonic() + pair.patience
@@ -136,7 +136,7 @@ def reading_no_entries_drives_progress(pair: Pair) -> None:
 
 @page("op_context", "The context is what the operation was given, whatever it is.")
 def contexts_come_back_as_they_are(pair: Pair) -> None:
-    """The same objects, None among them."""
+    """Get back the same objects, None among them."""
     memory, contexts = pair.memory(8), [None, 0, "text", object(), pair]
     for context in contexts:
         pair.near.endpoint.write(b"", *memory.at(), context=context)
@@ -205,7 +205,7 @@ def data_arrives_with_all_its_bits(pair: Pair) -> None:
 
 @page("data", "Data has as many bits as cq_data_size allows.")
 def data_of_more_bits_is_refused(pair: Pair) -> None:
-    """One bit too many; nothing is sent."""
+    """Use one bit too many; nothing is sent."""
     memory, most = pair.memory(8), 8 * pair.info.domain_attr.cq_data_size
     with expect_error(f"{most + 1} bits of data", Errno.FI_EINVAL):
         pair.near.endpoint.writedata(pattern(8), 1 << most, *memory.at())
@@ -215,7 +215,7 @@ def data_of_more_bits_is_refused(pair: Pair) -> None:
 
 @page("fi_cq_readfrom", "The source of a peer's operation is its number in the address vector.", needs={"source"})
 def the_source_of_a_known_peer_is_told(pair: Pair) -> None:
-    """The target has inserted this side first."""
+    """Insert this side at the target first."""
     memory = pair.memory(8)
     pair.near.endpoint.writedata(pattern(8), 1, *memory.at())
     expect_equal("source", [entry.source for entry in pair.target.hear(1, pair.patience)], [0])
@@ -224,7 +224,7 @@ def the_source_of_a_known_peer_is_told(pair: Pair) -> None:
 
 @page("fi_cq_readfrom", "Sources that are not in the address vector are FI_ADDR_NOTAVAIL.", needs={"source"})
 def the_source_of_a_stranger_is_not_available(pair: Pair) -> None:
-    """Another endpoint of this side, which the target does not know."""
+    """Use another endpoint of this side, which the target does not know."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.writedata(pattern(8), 1, *memory.at())
     expect_equal("source", [entry.source for entry in pair.target.hear(1, pair.patience)], [FI_ADDR_NOTAVAIL])
@@ -257,7 +257,7 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("fi_cq_readerr", "It returns at once, whether there is an error or not.")
+@page("fi_cq_readerr", "The call returns at once, with or without an error.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     """Neither of a new queue nor after a success."""
     near, memory = pair.open(), pair.memory(8)
@@ -267,9 +267,9 @@ def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     expect_equal("error entry", near.queue.readerr(), None)
 
 
-@page("fi_cq_readerr", "An error entry tells which operation failed, and why.")
+@page("fi_cq_readerr", "An error entry reports the failed operation, and the reason.")
 def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
-    """A write with a key that nobody has: all ten fields."""
+    """Write with an unknown key, and check all ten fields."""
     near, memory = pair.open(), pair.memory(8)
     fail(near, memory, context="mine")
     entry = near.failure()
@@ -283,9 +283,9 @@ def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     expect(isinstance(entry.err_data, bytes), f"expected bytes in err_data, got {entry.err_data!r}")
 
 
-@page("fi_cq_readerr", "Errors of every kind of operation are told apart by flags.", needs={"atomic"})
+@page("fi_cq_readerr", "Flags identify the kind of a failed operation.", needs={"atomic"})
 def error_entries_have_the_flags_of_their_operations(pair: Pair) -> None:
-    """A read, a base, a fetching and a comparing atomic with a key that nobody has; no result is touched."""
+    """Post a read, a base, a fetching and a comparing atomic with an unknown key; no result is touched."""
     near, memory, result = pair.open(), memory_of(pair, 5), words(7)
     wrong = memory.peer, memory.address, memory.key ^ 1
     near.endpoint.read(result, *wrong)
@@ -301,14 +301,14 @@ def error_entries_have_the_flags_of_their_operations(pair: Pair) -> None:
 
 @page("fi_cq_readerr", "Error entries come also of operations for which no completion was asked.")
 def injected_operations_that_fail_are_reported(pair: Pair) -> None:
-    """An injected write, which would not report success."""
+    """Inject a write, which would not report success."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.inject_write(pattern(8), memory.peer, memory.address, memory.key ^ 1)
     expect_equal("flags", near.failure(Errno.FI_ENOKEY).flags, _WRITE)
     near.nothing_more()
 
 
-@page("fi_cq_readerr", "What completed before and after an error is still there.")
+@page("fi_cq_readerr", "Completions before and after an error remain.")
 def successes_around_an_error_are_kept(pair: Pair) -> None:
     """Five operations, of which the third fails: two successes, the error, two successes."""
     near, memory = pair.open(), pair.memory(8)
@@ -327,7 +327,7 @@ def successes_around_an_error_are_kept(pair: Pair) -> None:
     expect_equal("what was read", seen, [(0, "done"), (1, "done"), (2, "failed"), (3, "done"), (4, "done")])
 
 
-@page("fi_cq_strerror", "It converts the provider's error number into a printable string.")
+@page("fi_cq_strerror", "The call converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
     """Different ones for different reasons, and none is empty."""
     near, memory = pair.open(), pair.memory(8, MrAccess.FI_REMOTE_READ)
@@ -342,9 +342,9 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 # Waiting
 
 
-@page("fi_cq_sread", "It waits until there is an entry.")
+@page("fi_cq_sread", "The call waits for an entry.")
 def sread_waits_for_a_completion(pair: Pair) -> None:
-    """Without a limit."""
+    """Wait without a limit."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     expect_equal("contexts", [entry.op_context for entry in near.queue.sread(4)], ["mine"])
@@ -352,7 +352,7 @@ def sread_waits_for_a_completion(pair: Pair) -> None:
 
 @page("fi_cq_sread", "When the timeout is over, it returns without an entry: FI_EAGAIN.")
 def sread_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before, and with a timeout of 0 at once."""
+    """Expect no earlier end, and an immediate one with a timeout of 0."""
     near, begin = pair.open(), time.monotonic()
     expect_equal("entries", near.queue.sread(1, _SHORT), [])
     waited = time.monotonic() - begin
@@ -362,7 +362,7 @@ def sread_ends_at_its_timeout(pair: Pair) -> None:
 
 @page("fi_cq_sread", "A queue opened with FI_WAIT_NONE cannot be waited for.")
 def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """It can be read."""
+    """Check that the queue can still be read."""
     near, memory = pair.open(wait_obj=WaitObj.FI_WAIT_NONE), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     with expect_error("sread", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
@@ -370,17 +370,17 @@ def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
     expect_equal("op_context", near.finish().op_context, "mine")
 
 
-@page("fi_cq_signal", "It unblocks a thread that waits in fi_cq_sread.")
+@page("fi_cq_signal", "The call unblocks a thread that waits in fi_cq_sread.")
 def signal_ends_the_wait_of_another_thread(pair: Pair) -> None:
-    """A long wait, for which there would never be a completion."""
+    """Wait long for a completion that never comes."""
     near = pair.open()
     ended = how_a_wait_ends(lambda: near.queue.sread(1, pair.patience), near.queue.signal)
     expect_equal("how the wait ended", ended, Errno.FI_ECANCELED)
 
 
-@page("fi_cq_signal", "It is only there for queues with a wait object.")
+@page("fi_cq_signal", "The call exists only for queues with a wait object.")
 def signal_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """A queue of FI_WAIT_NONE."""
+    """Signal a queue of FI_WAIT_NONE."""
     queue = pair.keep(pair.domain.cq_open(wait_obj=WaitObj.FI_WAIT_NONE))
     with expect_error("signal", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
         queue.signal()
@@ -402,7 +402,7 @@ def the_descriptor_becomes_readable(pair: Pair) -> None:
 
 @page("wait_obj: FI_WAIT_FD", "Without anything to come, the descriptor is not readable.", needs={"wait_fd"})
 def the_descriptor_of_an_idle_queue_is_not_readable(pair: Pair) -> None:
-    """Of a new queue, and after all completions have been read."""
+    """Check a new queue, and a queue whose completions have all been read."""
     near, memory = pair.open(wait_obj=WaitObj.FI_WAIT_FD), pair.memory(8)
     for _ in range(2):
         expect(pair.fabric.trywait(near.queue), "trywait() says that there is something to be read")
@@ -411,9 +411,9 @@ def the_descriptor_of_an_idle_queue_is_not_readable(pair: Pair) -> None:
         near.finish()
 
 
-@page("wait_obj: FI_WAIT_FD", "fi_trywait tells when there is something to be read first.", needs={"wait_fd"})
+@page("wait_obj: FI_WAIT_FD", "fi_trywait reports entries that must be read first.", needs={"wait_fd"})
 def trywait_tells_of_entries_that_are_there(pair: Pair) -> None:
-    """A completion that has arrived and has not been read."""
+    """Leave a completion that has arrived unread."""
     near, memory = pair.open(wait_obj=WaitObj.FI_WAIT_FD), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     deadline = time.monotonic() + pair.patience
@@ -429,7 +429,7 @@ def trywait_tells_of_entries_that_are_there(pair: Pair) -> None:
 @page("COMPLETION EVENT SEMANTICS: FI_FENCE", "A fenced completion says that all before have got as far.",
       needs={"fence"})  # fmt: skip
 def a_fenced_completion_covers_what_was_before_it(pair: Pair) -> None:
-    """Writes that report nothing, then a fenced one, delivered: all of them are at the target."""
+    """Post writes without reports, then a fenced one with FI_DELIVERY_COMPLETE: all of them are at the target."""
     near, memory = pair.selective(), pair.memory(4096)
     for index in range(8):
         near.endpoint.write(pattern(512, index), *memory.at(512 * index))
@@ -439,9 +439,12 @@ def a_fenced_completion_covers_what_was_before_it(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"".join(pattern(512, index) for index in range(8)))
 
 
-@page("COMPLETION EVENT SEMANTICS: FI_DELIVERY_COMPLETE", "It is the default for what returns data.")
+@page(
+    "COMPLETION EVENT SEMANTICS: FI_DELIVERY_COMPLETE",
+    "FI_DELIVERY_COMPLETE is the default of operations that return data.",
+)
 def data_that_returns_is_there_by_default(pair: Pair) -> None:
-    """A long read without flags."""
+    """Post a long read without flags."""
     memory, result = pair.memory(pattern(10_000)), bytearray(10_000)
     pair.near.endpoint.read(result, *memory.at())
     pair.near.finish()
@@ -475,7 +478,7 @@ def every_operation_completes_once(pair: Pair) -> None:
 
 @page("len", "Only entries about what was received have a length.")
 def lengths_of_what_was_received_are_told(pair: Pair) -> None:
-    """What the target hears of a write that fits into a frame."""
+    """Read the target's entry of a write that fits into a frame."""
     memory = pair.memory(40)
     pair.near.endpoint.writedata(np.zeros(5, np.uint64), 1, *memory.at())
     expect_equal("len", [entry.len for entry in pair.target.hear(1, pair.patience)], [40])

@@ -15,7 +15,7 @@ _LONG = 20_000
 
 
 def patient_queue(pair: Pair) -> CompletionQueue[Any]:
-    """A queue whose waiting reads may name a threshold."""
+    """Open a queue whose waiting reads may name a threshold."""
     return pair.keep(pair.domain.cq_open(wait_cond=CqWaitCond.FI_CQ_COND_THRESHOLD))
 
 
@@ -41,7 +41,7 @@ def a_threshold_is_waited_for(pair: Pair) -> None:
 
 @page("timeout", "When the time is over, what is there is returned, though it is less than the threshold.")
 def less_than_the_threshold_is_returned_in_the_end(pair: Pair) -> None:
-    """One of two."""
+    """Complete one of two."""
     near, memory = pair.open(queue=patient_queue(pair)), pair.memory(1)
     near.endpoint.write(b"!", *memory.at(), context="only")
     while pair.fabric.trywait(near.queue):
@@ -69,7 +69,7 @@ def errors_end_the_wait_for_a_threshold(pair: Pair) -> None:
 
 @page("wait_cond: FI_CQ_COND_NONE", "Without a condition the first entry satisfies the wait.")
 def without_a_condition_there_is_no_threshold(pair: Pair) -> None:
-    """A threshold for a queue that was opened without is refused, rather than not heeded."""
+    """Pass a threshold to a queue opened without condition: the call is refused; it does not drop the threshold."""
     near, memory = pair.open(), pair.memory(1)
     with expect_error("a threshold", Errno.FI_EINVAL):
         near.queue.sread(1, 0.0, 2)

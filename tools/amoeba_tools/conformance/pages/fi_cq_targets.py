@@ -15,7 +15,7 @@ _LONG = 10_000
     "TARGET COMPLETION SEMANTICS", "A completion at the target says that the data is there, whatever was asked for."
 )
 def target_completions_mean_that_the_data_is_there(pair: Pair) -> None:
-    """Long writes with data, at every level; the memory is looked at when the target has been told."""
+    """Write long data at every completion level; read the memory after the target's completion."""
     for level in (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE):
         memory = pair.memory(_LONG)
         write = message(memory, pattern(_LONG), data=1)
@@ -27,17 +27,17 @@ def target_completions_mean_that_the_data_is_there(pair: Pair) -> None:
 
 @page("TARGET COMPLETION SEMANTICS", "With ordered messages, a completion says that earlier data is there, too.")
 def target_completions_cover_earlier_writes(pair: Pair) -> None:
-    """A long write without data, and one of no bytes with data behind it, both of the lowest level."""
+    """Post a long write without data, then an empty one with data, both of the lowest completion level."""
     memory, other = pair.memory(_LONG), pair.memory(8)
     pair.near.endpoint.writemsg(message(memory, pattern(_LONG)), OpFlags.FI_INJECT_COMPLETE)
     note = message(other, b"", data=1)
     pair.near.endpoint.writemsg(note, OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_REMOTE_CQ_DATA)
     pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", memory.load(), pattern(_LONG))
+    expect_equal("memory at the target's completion", memory.load(), pattern(_LONG))
     pair.near.finish_all(2)
 
 
-@page("fi_cq_readfrom", "Nobody is inserted into an address vector but by the application.", needs={"messages"})
+@page("fi_cq_readfrom", "Only the application inserts addresses into an address vector.", needs={"messages"})
 def strangers_are_not_inserted(pair: Pair) -> None:
     """After a message of a stranger, the vector is as it was."""
     near = pair.talker()
@@ -51,7 +51,7 @@ def strangers_are_not_inserted(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "size; NOTES",
     "A queue has a least size; one that is overrun gives what it has, then FI_EOVERRUN.",
@@ -73,7 +73,7 @@ page.leave(
 page.leave(
     "wait_cond",
     "A condition need not be met when a wait ends.",
-    "It allows that; what FI_CQ_COND_THRESHOLD does, checks tell.",
+    "The page allows that; checks cover FI_CQ_COND_THRESHOLD.",
 )
 page.leave(
     "fi_close",
@@ -82,7 +82,7 @@ page.leave(
 )
 page.leave(
     "fi_cq_readfrom, FI_EADDRNOTAVAIL",
-    "With FI_SOURCE_ERR, an unknown source is an error that tells its address.",
+    "With FI_SOURCE_ERR, an unknown source is an error with its address.",
     "FI_SOURCE_ERR is not offered.",
 )
 page.leave(
@@ -97,7 +97,7 @@ page.leave(
 )
 page.leave(
     "COMPLETION FLAGS: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_MULTI_RECV",
-    "What messages are reported with.",
+    "Flags of message completions.",
     "`fi_msg.entries_of_every_format_have_their_fields`, `fi_msg.a_multi_receive_packs_messages_until_it_is_full`",
 )
 page.leave(
@@ -107,24 +107,24 @@ page.leave(
 )
 page.leave(
     "COMPLETION FLAGS: FI_MORE, FI_CLAIM, FI_MULTICAST",
-    "What buffered receives and multicasts are reported with.",
+    "Flags of completions of buffered receives and multicasts.",
     "FI_BUFFERED_RECV and FI_MULTICAST are not offered.",
 )
 page.leave(
     "COMPLETION EVENT SEMANTICS",
-    "What a completion of each level says.",
+    "Meaning of a completion at each level.",
     "`fi_rma.inject_complete_frees_the_source` and those behind it, `fi_rma.commit_complete_means_that_it_is_there`, "
     "`fi_msg.a_send_with_match_complete_waits_for_its_receive`",
 )
 page.leave(
     "TARGET COMPLETION SEMANTICS",
-    "What is visible when of device memory and of persistent memory.",
+    "Visibility of device memory and persistent memory.",
     "FI_HMEM is not offered; of persistent memory: `fi_rma.commit_complete_means_that_it_is_there`",
 )
 page.leave(
     "NOTES",
     "A queue must be bound to an enabled endpoint before it is read.",
-    "A promise of the application's; it is empty otherwise.",
+    "A duty of the application; the field is empty otherwise.",
 )
 page.leave("NOTES", "With FI_NOTIFY_FLAGS_ONLY, some flags may be missing.", "The mode is not asked for.")
 page.leave("RETURN VALUES", "Numbers of entries, or a negative errno.", "[How C becomes Python](libfabric.md).")

@@ -20,7 +20,7 @@ page = Page("fi_domain", "1.17", needs={"rma"})
 
 @page("fi_domain", "Domains are identified by name, and have the properties of the info they are opened with.")
 def a_domain_is_opened_as_its_info_says(pair: Pair) -> None:
-    """On the initiator's NIC, with its mode of registration; a name of nobody's is refused."""
+    """Open domains on the initiator's NIC, with its registration mode; an unknown name is refused."""
     wanted = DomainAttr(mr_mode=MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED)
     info = granted(pair, Info(domain_attr=wanted))
     domain = pair.keep(pair.fabric.domain(info))
@@ -33,9 +33,9 @@ def a_domain_is_opened_as_its_info_says(pair: Pair) -> None:
         pair.fabric.domain(elsewhere)
 
 
-@page("fi_domain_bind", "Its event queue is that of endpoints that have none of their own.", needs={"connected"})
+@page("fi_domain_bind", "Endpoints without their own event queue use that of the domain.", needs={"connected"})
 def endpoints_report_to_the_queue_of_their_domain(pair: Pair) -> None:
-    """A connection, made by an endpoint that only its domain is bound to a queue of."""
+    """Connect by an endpoint for which only its domain is bound to a queue."""
     parties = Parties(pair)
     domain = pair.other_domain(pair.domain.mr_mode)
     domain.bind(parties.events)
@@ -49,9 +49,12 @@ def endpoints_report_to_the_queue_of_their_domain(pair: Pair) -> None:
     expect(endpoint in told, f"expected the endpoint to be among those that are connected, got {told}")
 
 
-@page("threading, control_progress, data_progress", "What is returned says what the application does.")
+@page(
+    "threading, control_progress, data_progress",
+    "The returned attributes describe the application's threading and progress.",
+)
 def models_are_told_and_granted(pair: Pair) -> None:
-    """They are not left open, and can be asked for."""
+    """Check that the models are specified, and that hints can request them."""
     attr = pair.info.domain_attr
     open_ones = {Threading.FI_THREAD_UNSPEC, Progress.FI_PROGRESS_UNSPEC, ResourceMgmt.FI_RM_UNSPEC}
     told = (attr.threading, attr.control_progress, attr.data_progress, attr.resource_mgmt)
@@ -86,7 +89,7 @@ def types_of_address_vectors_are_granted(pair: Pair) -> None:
         pair.keep(pair.domain.av_open(told))
 
 
-@page("cq_data_size", "Remote CQ data has 4 bytes at least, and as many as are told.")
+@page("cq_data_size", "Remote CQ data has at least 4 bytes, and as many as the attributes report.")
 def remote_data_has_the_size_that_is_told(pair: Pair) -> None:
     """All bits set; one more is refused."""
     size, memory = pair.info.domain_attr.cq_data_size, pair.memory(8)
@@ -101,7 +104,7 @@ def remote_data_has_the_size_that_is_told(pair: Pair) -> None:
 
 @page("ep_cnt, cq_cnt, cntr_cnt", "So many can be opened in all; hints for more are refused.")
 def counts_are_what_can_be_opened(pair: Pair) -> None:
-    """Endpoints until there are no more: as many as were told, on this NIC."""
+    """Open endpoints until the NIC has no more: as many as the attributes say."""
     attr = pair.info.domain_attr
     opened = 1  # the pair's own
     try:
@@ -118,11 +121,11 @@ def counts_are_what_can_be_opened(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "fi_domain2, fi_open_ops, fi_set_ops",
     "Domains of peer providers, calls of a provider's own, callbacks.",
-    "There are none; the calls are not there.",
+    "The calls do not exist here.",
 )
 page.leave(
     "fi_domain_bind: FI_REG_MR",
@@ -137,8 +140,8 @@ page.leave(
 page.leave("domain", "Hints may name a domain that is open.", "Differs: they name it by its name.")
 page.leave(
     "threading",
-    "Which objects threads may use at once, by model; FI_THREAD_SAFE.",
-    "[libfabric.md](libfabric.md#progress) tells the model, which depends on who makes progress.",
+    "Objects that threads may use at once, by model; FI_THREAD_SAFE.",
+    "[libfabric.md](libfabric.md#progress) gives the model, which depends on the progress mode.",
 )
 page.leave(
     "data_progress: FI_PROGRESS_AUTO",
@@ -154,7 +157,7 @@ page.leave(
 page.leave(
     "resource_mgmt: FI_RM_DISABLED",
     "The application takes care that nothing is overrun.",
-    "It asks for less; resources are managed all the same.",
+    "The page requires less; resources are managed all the same.",
 )
 page.leave("mr_mode, mr_key_size", "How memory is registered.", "The checks of fi_mr(3).")
 page.leave(
@@ -163,6 +166,6 @@ page.leave(
     "[libfabric.md](libfabric.md#several-contexts-and-shared-ones)",
 )
 page.leave("max_err_data", "How much data errors have.", "Errors have none, and it is 0.")
-page.leave("auth_key", "Keys of jobs.", "There is none; hints for one are no match.")
+page.leave("auth_key", "Keys of jobs.", "Amoeba has no job keys; hints with a key do not match.")
 page.leave("tclass", "Traffic classes.", "A wish, which every NIC may hear: frames have one class, FI_TC_UNSPEC.")
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")

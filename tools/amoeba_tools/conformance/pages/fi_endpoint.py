@@ -39,7 +39,7 @@ def operations_before_enable_are_refused(pair: Pair) -> None:
 
 @page("ERRORS: FI_ENOCQ", "An endpoint cannot be enabled without the completion queue it needs.")
 def enable_without_a_completion_queue_is_refused(pair: Pair) -> None:
-    """It can when one has been bound."""
+    """Enable an endpoint without a queue, then with one: only the second call succeeds."""
     endpoint = pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.peers)
     with expect_error("enable() without a queue", Errno.FI_ENOCQ):
@@ -50,7 +50,7 @@ def enable_without_a_completion_queue_is_refused(pair: Pair) -> None:
 
 @page("fi_ep_bind", "A connectionless endpoint must be bound to an address vector.")
 def enable_without_an_address_vector_is_refused(pair: Pair) -> None:
-    """It can when one has been bound."""
+    """Enable an endpoint without an address vector, then with one: only the second call succeeds."""
     endpoint = pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.keep(pair.domain.cq_open()))
     with expect_error("enable() without an address vector", Errno.FI_ENOAV):
@@ -61,7 +61,7 @@ def enable_without_an_address_vector_is_refused(pair: Pair) -> None:
 
 @page("fi_ep_bind", "A connectionless endpoint is bound to a single address vector.")
 def a_second_address_vector_is_refused(pair: Pair) -> None:
-    """The first one stays."""
+    """Bind a second address vector; the first one stays in use."""
     endpoint = pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.peers)
     with expect_error("a second address vector", Errno.FI_EINVAL, Errno.FI_EBUSY):
@@ -70,7 +70,7 @@ def a_second_address_vector_is_refused(pair: Pair) -> None:
 
 @page("fi_ep_bind", "Queues, counters and address vectors are bound before the endpoint is enabled.")
 def nothing_is_bound_to_an_enabled_endpoint(pair: Pair) -> None:
-    """A queue and a counter come too late."""
+    """Bind a queue and a counter too late."""
     endpoint = pair.open().endpoint
     with expect_error("a queue", Errno.FI_EOPBADSTATE):
         endpoint.bind(pair.keep(pair.domain.cq_open()), BindFlags.FI_RECV)
@@ -78,9 +78,9 @@ def nothing_is_bound_to_an_enabled_endpoint(pair: Pair) -> None:
         endpoint.bind(pair.keep(pair.domain.cntr_open()), BindFlags.FI_WRITE)
 
 
-@page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "It is given together with FI_TRANSMIT or FI_RECV.")
+@page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "The flag is combined with FI_TRANSMIT or FI_RECV.")
 def selective_completion_alone_is_refused(pair: Pair) -> None:
-    """The queue would be bound to neither direction."""
+    """Bind a queue to neither direction."""
     endpoint = pair.keep(pair.domain.endpoint())
     with expect_error("FI_SELECTIVE_COMPLETION alone", Errno.FI_EBADFLAGS, Errno.FI_EINVAL):
         endpoint.bind(pair.keep(pair.domain.cq_open()), BindFlags.FI_SELECTIVE_COMPLETION)
@@ -100,7 +100,7 @@ def successes_are_not_reported_on_a_selective_queue(pair: Pair) -> None:
 
 @page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "Operations that fail are reported, whether asked for or not.")
 def failures_are_reported_on_a_selective_queue(pair: Pair) -> None:
-    """A key that does not exist, between operations that succeed."""
+    """Use an unknown key between operations that succeed."""
     near, memory = pair.selective(), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())
     near.endpoint.write(pattern(8), memory.peer, memory.address, memory.key ^ 1)
@@ -111,7 +111,7 @@ def failures_are_reported_on_a_selective_queue(pair: Pair) -> None:
 
 @page("fi_ep_bind: FI_TRANSMIT", "By default every operation that succeeds writes an entry.")
 def successes_are_reported_by_default(pair: Pair) -> None:
-    """Writes and reads in turn."""
+    """Post writes and reads in turn."""
     memory = pair.memory(8)
     for index in range(4):
         pair.near.endpoint.write(pattern(8), *memory.at(), context=2 * index)
@@ -130,7 +130,7 @@ def default_flags_ask_for_completions(pair: Pair) -> None:
 
 @page("fi_ep_bind", "Several endpoints may share a completion queue.")
 def endpoints_share_a_queue(pair: Pair) -> None:
-    """Each is told apart by its contexts."""
+    """Tell the endpoints of a shared queue apart by the contexts of their operations."""
     one = pair.open()
     two, memory = pair.open(queue=one.queue), pair.memory(64)
     for index in range(4):
@@ -143,7 +143,7 @@ def endpoints_share_a_queue(pair: Pair) -> None:
 
 @page("fi_ep_bind", "Endpoints with queues of their own do not meet each other's completions.")
 def endpoints_do_not_disturb_each_other(pair: Pair) -> None:
-    """One fails, the other succeeds."""
+    """Let one fail and the other succeed."""
     one, two, memory = pair.open(), pair.open(), pair.memory(8)
     one.endpoint.write(pattern(8), memory.peer, memory.address, memory.key ^ 1, context="fails")
     two.endpoint.write(pattern(8), *memory.at(), context="succeeds")
@@ -238,7 +238,7 @@ def the_last_update_remains(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_ATOMIC_RAR", "Fetching atomics act in the order they were posted in.", needs={"atomic"})
 def fetching_atomics_keep_their_order(pair: Pair) -> None:
-    """Twelve that count, each of which tells its turn."""
+    """Post twelve counting atomics: each result gives the atomic's position."""
     _asked_order(pair, MsgOrder.FI_ORDER_RAR, MsgOrder.FI_ORDER_ATOMIC_RAR)
     memory, results = memory_of(pair, 0), [words(99) for _ in range(12)]
     for result in results:
@@ -281,7 +281,7 @@ def ordered_sizes_are_told(pair: Pair) -> None:
 
 @page("iov_limit", "An operation may have so many local segments.")
 def as_many_segments_as_iov_limit_are_accepted(pair: Pair) -> None:
-    """Of an endpoint that asked for eight; each in a place of its own."""
+    """Use eight segments, each in its own place, at an endpoint that requested eight."""
     near = pair.open(tx_size=4 * _SEGMENTS)
     count = near.endpoint.iov_limit
     expect(count >= _SEGMENTS, f"expected {_SEGMENTS} segments or more, got {count}")
@@ -328,7 +328,7 @@ def as_many_operations_as_size_are_queued(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "A queue that is full refuses more; after completions have been read it accepts them.")
 def a_full_endpoint_says_so_and_goes_on_after_reading(pair: Pair) -> None:
-    """Posted until it is full, read, posted again: every operation is reported once, none is lost."""
+    """Post until the queue is full, read, and post again: every operation is reported once."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
     with pair.fabric.frozen():
         posted = _post_until_full(near, memory.at(), 1 << 12)
@@ -341,7 +341,7 @@ def a_full_endpoint_says_so_and_goes_on_after_reading(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "An operation that was refused has not been begun.")
 def a_refused_operation_leaves_no_trace(pair: Pair) -> None:
-    """What it would have written is not there, and it is not reported."""
+    """Check that a refused write changes nothing, and is not reported."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
     with pair.fabric.frozen():
         posted = _post_until_full(near, memory.at(), 1 << 12)
@@ -382,9 +382,9 @@ def flags_combine(pair: Pair) -> None:
 # The end
 
 
-@page("fi_close", "Operations under way are discarded; no completion is reported for them.")
+@page("fi_close", "Outstanding operations are discarded; no completion is reported for them.")
 def closing_an_endpoint_discards_its_operations(pair: Pair) -> None:
-    """Eight that nobody has waited for; the queue, which lives on, has nothing of them."""
+    """Close an endpoint with eight outstanding operations; its queue lives on without an entry of them."""
     queue = pair.keep(pair.domain.cq_open())
     near, memory = pair.open(queue=queue), pair.memory(_LONG)
     with pair.fabric.frozen():  # none of them ends before the endpoint is closed

@@ -17,7 +17,7 @@ from amoeba_tools.conformance.pair import Initiator, Listener, Pair
 _SIZES = (40, 10_000)
 """Bytes of a message that fits into a frame, and of one that does not."""
 _BITS = 1
-"""Of a number that name a receive context."""
+"""Bits of a number that name a receive context."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ def _scalable(pair: Pair, tx_contexts: int, rx_contexts: int, counter: Counter |
 
 @page("SCALABLE ENDPOINTS", "Each transmit context has its own completion queue.", needs={"scalable"})
 def operations_of_each_transmit_context_end_in_its_queue(pair: Pair) -> None:
-    """Writes through two contexts in turn."""
+    """Write through two contexts in turn."""
     scalable, memory = _scalable(pair, 2, 1), pair.memory(64)
     for index in range(8):
         _, address, key = memory.at(8 * index)
@@ -77,11 +77,11 @@ def operations_of_each_transmit_context_end_in_its_queue(pair: Pair) -> None:
 
 @page(
     "SCALABLE ENDPOINTS",
-    "It has a single address, by which a peer knows what any of its contexts sends.",
+    "The endpoint has a single address, the source of messages of all its contexts.",
     needs={"scalable", "messages", "source"},
 )
 def messages_of_all_transmit_contexts_come_from_one_address(pair: Pair) -> None:
-    """Short and long ones of two contexts; the target tells the source and the length."""
+    """Send short and long messages of two contexts; the target reports source and length."""
     scalable = _scalable(pair, 2, 1)
     number = pair.met(scalable.endpoint)
     for size in _SIZES:
@@ -120,7 +120,7 @@ def messages_come_to_the_receive_context_that_is_named(pair: Pair) -> None:
     needs={"scalable", "messages"},
 )
 def a_receive_context_counts_its_receives(pair: Pair) -> None:
-    """A short message and a long one; those of the other context are not counted."""
+    """Send a short and a long message; the counter ignores those of the other context."""
     counter = pair.keep(pair.domain.cntr_open())
     scalable = _scalable(pair, 1, 2, counter)
     for size in _SIZES:
@@ -135,11 +135,11 @@ def a_receive_context_counts_its_receives(pair: Pair) -> None:
 
 @page(
     "SCALABLE ENDPOINTS",
-    "It has a single address, which a directed receive can ask for.",
+    "The endpoint has a single address, which a directed receive can name.",
     needs={"scalable", "messages"},
 )
 def a_directed_receive_takes_messages_of_any_of_its_transmit_contexts(pair: Pair) -> None:
-    """A stranger's message goes to the receive behind it."""
+    """Send a stranger's message, which goes to the next receive."""
     near, scalable = pair.talker(), _scalable(pair, 1, 1)
     source, own = pair.introduce(scalable.endpoint), pair.introduce(near.endpoint)
     there = scalable.peers.insert(near.endpoint.getname())
@@ -176,7 +176,7 @@ def _sharing(pair: Pair, counters: tuple[Counter, ...] = ()) -> list[Initiator]:
 
 @page("SHARED CONTEXTS", "Completed operations are posted to the queue of their endpoint.", needs={"shared_tx"})
 def operations_through_a_shared_context_end_in_their_endpoints_queue(pair: Pair) -> None:
-    """Writes of two endpoints in turn."""
+    """Write from two endpoints in turn."""
     sides, memory = _sharing(pair), pair.memory(64)
     for index in range(8):
         sides[index % 2].endpoint.write(pattern(8, index), *memory.at(8 * index), context=index)
@@ -202,7 +202,7 @@ def operations_through_a_shared_context_are_counted_by_their_endpoint(pair: Pair
 
 @page("SHARED CONTEXTS", "An endpoint is associated with a single shared transmit context.", needs={"shared_tx"})
 def a_second_shared_context_is_refused(pair: Pair) -> None:
-    """The first one stays."""
+    """Bind a second shared context; the first one stays in use."""
     endpoint = pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.keep(pair.domain.stx_context(16)))
     with expect_error("a second shared context", Errno.FI_EINVAL, Errno.FI_EBUSY):
@@ -215,7 +215,7 @@ def a_second_shared_context_is_refused(pair: Pair) -> None:
     needs={"shared_tx", "messages", "source"},
 )
 def messages_through_a_shared_context_come_from_their_endpoints_address(pair: Pair) -> None:
-    """Short and long ones of two endpoints in turn; the target tells the source and the length."""
+    """Send short and long messages of two endpoints in turn; the target reports source and length."""
     sides = _sharing(pair)
     numbers = [pair.met(side.endpoint) for side in sides]
     for size in _SIZES:

@@ -31,9 +31,10 @@ class _Shared:
     numbers: list[int]
 
     def get(self, pair: Pair, *messages: tuple[int, bytes], tag: int | None = None) -> None:
-        """Let the target send messages, of a packet at most, each to the endpoint named.
+        """Let the target send messages of at most a packet, each to the endpoint named.
 
-        They have come then, one after the other: those to different endpoints have no order else.
+        Returns after the messages have come, one after the other: messages to different endpoints have no other
+        order.
         """
         for which, content in messages:
             pair.target.send(self.numbers[which], content, tag, None)
@@ -82,7 +83,7 @@ def messages_for_any_endpoint_meet_the_receives_in_their_order(pair: Pair) -> No
 
 @page("SHARED CONTEXTS", "Completed receives are posted to the queue bound to the endpoint.", needs=_NEEDS)
 def receives_end_in_the_queue_of_whom_the_message_is_for(pair: Pair) -> None:
-    """Three for the second endpoint; the other's queue stays empty."""
+    """Send three messages for the second endpoint; the other's queue stays empty."""
     shared = _shared(pair)
     for index in range(3):
         shared.context.recv(bytearray(8), context=index)
@@ -152,7 +153,7 @@ def shared_receives_are_counted_by_the_endpoint_of_the_message(pair: Pair) -> No
 
 @page("fi_cancel", "A receive of a shared context can be taken back.", needs=_NEEDS)
 def a_shared_receive_can_be_cancelled(pair: Pair) -> None:
-    """The message goes to the one behind it."""
+    """Cancel a receive; the message goes to the next one."""
     shared = _shared(pair)
     shared.context.recv(bytearray(8), context="unwanted")
     shared.context.recv(bytearray(8), context="wanted")
@@ -188,7 +189,7 @@ def an_endpoint_with_a_shared_context_takes_no_receives(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "An endpoint is associated with a single receive context.", needs=_NEEDS)
 def a_second_shared_receive_context_is_refused(pair: Pair) -> None:
-    """The first one stays."""
+    """Bind a second receive context; the first one stays in use."""
     endpoint = pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.keep(pair.domain.srx_context(16)))
     with expect_error("a second shared context", Errno.FI_EINVAL, Errno.FI_EBUSY):
@@ -197,7 +198,7 @@ def a_second_shared_receive_context_is_refused(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "Connectionless endpoints that share receives share the address vector.", needs=_NEEDS)
 def endpoints_with_different_address_vectors_share_no_receives(pair: Pair) -> None:
-    """The second one is not enabled."""
+    """Try endpoints with different address vectors: the second one cannot be enabled."""
     context = pair.keep(pair.domain.srx_context(16))
     first, second = (pair.keep(pair.domain.endpoint(tx_size=16)) for _ in range(2))
     for endpoint, peers in ((first, pair.peers), (second, pair.keep(pair.domain.av_open()))):
@@ -211,7 +212,7 @@ def endpoints_with_different_address_vectors_share_no_receives(pair: Pair) -> No
 
 @page("SHARED CONTEXTS", "An endpoint may use a shared transmit and a shared receive context.", needs=_NEEDS)
 def both_contexts_may_be_shared(pair: Pair) -> None:
-    """A long message is read through the shared ring; then one is sent back."""
+    """Read a long message through the shared ring, then send one back."""
     shared, buffer = _shared(pair, transmits=True), bytearray(_LONG)
     shared.context.recv(buffer, context="long")
     pair.target.send(shared.numbers[0], pattern(_LONG), None, None)
@@ -257,11 +258,11 @@ def a_scalable_endpoint_may_share_its_receives(pair: Pair) -> None:
 
 @page(
     "fi_scalable_ep_bind",
-    "It associates an address vector; shared receives are bound to the receive context.",
+    "The call binds an address vector; shared receives are bound to the receive context.",
     needs=_NEEDS | {"scalable"},
 )
 def a_scalable_endpoint_is_bound_to_an_address_vector_alone(pair: Pair) -> None:
-    """A shared receive context is refused."""
+    """Try to bind a shared receive context, which is refused."""
     context = pair.keep(pair.domain.srx_context(16))
     endpoint = pair.keep(pair.domain.scalable_endpoint(tx_contexts=1, rx_contexts=1))
     with expect_error("a shared receive context", Errno.FI_EINVAL):
@@ -271,7 +272,7 @@ def a_scalable_endpoint_is_bound_to_an_address_vector_alone(pair: Pair) -> None:
 
 @page("fi_srx_context", "Endpoints use a subset of the receive context's attributes.", needs=_NEEDS | {"tagged"})
 def an_endpoint_is_capable_of_no_more_than_its_shared_context(pair: Pair) -> None:
-    """A context without tags, an endpoint with them."""
+    """Bind a context without tags to an endpoint with tags."""
     context = pair.keep(pair.domain.srx_context(RxAttr(caps=Caps.FI_MSG | Caps.FI_RECV, size=16)))
     caps = Caps.FI_MSG | Caps.FI_TAGGED | Caps.FI_SEND | Caps.FI_RECV
     endpoint = pair.keep(pair.domain.endpoint(caps=caps))
@@ -284,7 +285,7 @@ def an_endpoint_is_capable_of_no_more_than_its_shared_context(pair: Pair) -> Non
 
 @page("rx_ctx_cnt: FI_SHARED_CONTEXT", "The endpoint is configured to use a shared receive context.", needs=_NEEDS)
 def an_endpoint_that_asks_for_a_shared_context_needs_one(pair: Pair) -> None:
-    """It can be enabled when one is bound."""
+    """Enable an endpoint without a shared context, then with one: only the second call succeeds."""
     attributes = EpAttr(type=EpType.FI_EP_RDM, rx_ctx_cnt=FI_SHARED_CONTEXT)
     info = pair.fabric.getinfo(replace(pair.info, ep_attr=attributes, src_addr=None))[0]
     expect_equal("rx_ctx_cnt", info.ep_attr.rx_ctx_cnt, FI_SHARED_CONTEXT)
@@ -299,7 +300,7 @@ def an_endpoint_that_asks_for_a_shared_context_needs_one(pair: Pair) -> None:
 
 @page("fi_ep_bind", "Shared contexts are bound before the endpoint is enabled.", needs=_NEEDS)
 def no_shared_receive_context_is_bound_to_an_enabled_endpoint(pair: Pair) -> None:
-    """It comes too late."""
+    """Bind a shared receive context too late."""
     endpoint, context = pair.open().endpoint, pair.keep(pair.domain.srx_context(16))
     with expect_error("a shared receive context", Errno.FI_EOPBADSTATE):
         endpoint.bind(context)
@@ -307,7 +308,7 @@ def no_shared_receive_context_is_bound_to_an_enabled_endpoint(pair: Pair) -> Non
 
 @page("fi_close", "Closing one of the endpoints leaves the receives to the others.", needs=_NEEDS)
 def closing_an_endpoint_leaves_shared_receives_to_others(pair: Pair) -> None:
-    """A message that waits for the one that is closed is gone, that of the other is received."""
+    """Close one endpoint: its waiting message is gone, and the message of the other one is received."""
     shared, buffer = _shared(pair), bytearray(8)
     shared.get(pair, (1, pattern(8, 1)), (0, pattern(8)))
     shared.sides[1].endpoint.close()

@@ -28,7 +28,7 @@ _LEVEL = OptionLevel.FI_OPT_ENDPOINT
 
 @page("fi_ep_bind", "There is one queue, and one counter, for each kind of operation.")
 def second_queues_and_counters_are_refused(pair: Pair) -> None:
-    """Two for the same; for different kinds they are taken."""
+    """Bind two for the same; for different kinds they are taken."""
     endpoint = pair.keep(pair.domain.endpoint())
     queues = [pair.keep(pair.domain.cq_open()) for _ in range(3)]
     endpoint.bind(queues[0], BindFlags.FI_TRANSMIT)
@@ -43,9 +43,9 @@ def second_queues_and_counters_are_refused(pair: Pair) -> None:
         endpoint.bind(counters[1], BindFlags.FI_WRITE)
 
 
-@page("ERRORS: FI_EDOMAIN", "What is bound together is of one domain.")
+@page("ERRORS: FI_EDOMAIN", "Objects that are bound together belong to one domain.")
 def objects_of_another_domain_are_refused(pair: Pair) -> None:
-    """Its queues, counters and address vectors."""
+    """Bind queues, counters and address vectors of another domain."""
     other, endpoint = pair.other_domain(pair.domain.mr_mode), pair.keep(pair.domain.endpoint())
     for what, thing, flags in (
         ("queue", pair.keep(other.cq_open()), BindFlags.FI_TRANSMIT),
@@ -94,7 +94,7 @@ def operations_of_peers_are_counted(pair: Pair) -> None:
 # Cancelling
 
 
-@page("fi_cancel", "Of several operations with the same context, one is cancelled.", needs={"messages"})
+@page("fi_cancel", "The call cancels one of several operations with the same context.", needs={"messages"})
 def one_of_several_receives_is_cancelled(pair: Pair) -> None:
     """One error entry; the other two take messages."""
     near = pair.talker()
@@ -112,7 +112,7 @@ def one_of_several_receives_is_cancelled(pair: Pair) -> None:
 
 @page("fi_ep_alias", "An alias differs from its endpoint only by its default flags.")
 def an_alias_has_flags_of_its_own(pair: Pair) -> None:
-    """It reports what the endpoint does not, in the same queue and in order with it."""
+    """Report by the alias, not by the endpoint, in the same queue and in order."""
     near, memory = pair.selective(), pair.memory(2)
     alias = pair.keep(fi.fi_ep_alias(near.endpoint, _TRANSMIT | int(OpFlags.FI_COMPLETION)))
     near.endpoint.write(b"1", *memory.at(), context="endpoint")
@@ -122,9 +122,9 @@ def an_alias_has_flags_of_its_own(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"12")
 
 
-@page("fi_control: FI_SETOPSFLAG, FI_GETOPSFLAG", "Default flags can be told, and changed.")
+@page("fi_control: FI_SETOPSFLAG, FI_GETOPSFLAG", "Default flags can be read and changed.")
 def default_flags_can_be_changed(pair: Pair) -> None:
-    """Of an endpoint and of an alias, for the operations that follow."""
+    """Change the flags of an endpoint and of an alias, for later operations."""
     near, memory = pair.selective(), pair.memory(4)
     alias = pair.keep(fi.fi_ep_alias(near.endpoint, _TRANSMIT))
     for place, who in enumerate((near.endpoint, alias)):
@@ -139,7 +139,7 @@ def default_flags_can_be_changed(pair: Pair) -> None:
 
 @page("fi_setopt: FI_OPT_CM_DATA_SIZE", "The option is read only.", needs={"connected"})
 def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
-    """It can be read where there are connections, and not be set."""
+    """Read the option of connected endpoints; setting the option fails."""
     endpoint = pair.keep(pair.domain.endpoint(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))))
     size = endpoint.getopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE)
     expect(size > 0, f"expected room for data, got {size}")
@@ -147,9 +147,9 @@ def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE, size)
 
 
-@page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and is told as it was set.", needs={"messages"})
+@page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and reads as set.", needs={"messages"})
 def options_are_told_as_they_were_set(pair: Pair) -> None:
-    """What it does, fi_msg.a_multi_receive_ends_when_too_little_room_is_left finds out."""
+    """Set and get the option; fi_msg.a_multi_receive_ends_when_too_little_room_is_left checks its effect."""
     endpoint = pair.talker().endpoint
     for size in (0, 1, 4096):
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_MIN_MULTI_RECV, size)
@@ -158,7 +158,7 @@ def options_are_told_as_they_were_set(pair: Pair) -> None:
 
 @page("fi_tx_size_left", "So many operations may be posted without FI_EAGAIN.")
 def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
-    """Of an idle endpoint, and of one with operations under way."""
+    """Query an idle endpoint, and one with outstanding operations."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
     with pair.fabric.frozen():  # nothing ends before all are posted
         for _ in range(2):
@@ -223,7 +223,7 @@ def datagrams_keep_their_boundaries(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "An endpoint that meets a critical error is disabled, and may be enabled again.",
@@ -240,7 +240,7 @@ page.leave(
     "An active endpoint may take the address of a passive one over.",
     "Differs: passive endpoints listen at TCP addresses of the host, endpoints have addresses of the NIC.",
 )
-page.leave("fi_endpoint2", "It opens endpoints of peer providers.", "There are none.")
+page.leave("fi_endpoint2", "The call opens endpoints of peer providers.", "Amoeba has no peer providers.")
 page.leave(
     "fi_close",
     "A scalable endpoint with open contexts is not closed: FI_EBUSY.",
@@ -249,7 +249,7 @@ page.leave(
 page.leave(
     "fi_ep_bind: FI_REMOTE_READ, FI_REMOTE_WRITE",
     "These counters need FI_RMA_EVENT.",
-    "It is granted with FI_RMA and FI_ATOMIC whether asked for or not.",
+    "The capability is granted with FI_RMA and FI_ATOMIC, requested or not.",
 )
 page.leave(
     "fi_cancel",
@@ -288,11 +288,11 @@ page.leave("comp_order", "The order in which requests complete.", "FI_ORDER_NONE
 page.leave(
     "TRANSMIT CONTEXT ATTRIBUTES, RECEIVE CONTEXT ATTRIBUTES",
     "Capabilities and modes of contexts are a part of the endpoint's; sizes are hints.",
-    "fi_getinfo(3) tells them.",
+    "fi_getinfo(3) returns them.",
 )
 page.leave(
     "OPERATION FLAGS: FI_INJECT, FI_MULTI_RECV, FI_MULTICAST",
-    "They may be default flags of an endpoint.",
+    "The flags may be default flags of an endpoint.",
     "Differs: they are refused there with FI_EBADFLAGS, and are flags of calls.",
 )
 page.leave(

@@ -21,7 +21,7 @@ _WRONG = b"no address of this format"
 
 
 def queue_of(pair: Pair, size: int = 0, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> EventQueue:
-    """One that the application may write to."""
+    """Open a queue that the application may write to."""
     return pair.keep(pair.fabric.eq_open(size, EqFlags.FI_WRITE, wait_obj))
 
 
@@ -73,7 +73,7 @@ def peek_leaves_the_event(pair: Pair) -> None:
 
 @page("flags: FI_WRITE", "A queue opened without it cannot be written to.")
 def writing_needs_the_flag(pair: Pair) -> None:
-    """Nothing is inserted."""
+    """Check that nothing is inserted."""
     queue = pair.keep(pair.fabric.eq_open())
     with expect_error("write", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
         queue.write(1)
@@ -82,7 +82,7 @@ def writing_needs_the_flag(pair: Pair) -> None:
 
 @page("SYNOPSIS", "An event is a number of 32 bits.")
 def events_of_more_bits_are_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger numbers are refused, not truncated."""
     queue = queue_of(pair)
     for event in (-1, 2**32):
         with expect_error(f"event {event}", Errno.FI_EINVAL):
@@ -107,9 +107,9 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
     expect_equal("event", queue.read(), EqEntry(EqEvent.FI_AV_COMPLETE, peers, "mine", 0))
 
 
-@page("fi_eq_readerr", "An error entry tells what failed, and why.")
+@page("fi_eq_readerr", "An error entry reports the failure, and the reason.")
 def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
-    """An address that is none: all six fields."""
+    """Insert an invalid address, and check all six fields."""
     queue = queue_of(pair)
     peers, entry = with_error(pair, queue), queue.readerr()
     expect(isinstance(entry, EqErrEntry), f"expected an EqErrEntry, got {entry!r}")
@@ -121,9 +121,9 @@ def every_field_of_an_error_entry_is_right(pair: Pair) -> None:
     expect_equal("further errors", queue.readerr(), None)
 
 
-@page("fi_eq_readerr", "It returns at once if the next event is none.")
+@page("fi_eq_readerr", "The call returns at once if the next event is no error.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
-    """The event stays."""
+    """Check that the event stays in the queue."""
     queue = queue_of(pair)
     queue.write(5)
     expect_equal("error", queue.readerr(), None)
@@ -131,9 +131,9 @@ def without_errors_there_is_no_error_entry(pair: Pair) -> None:
     expect(entry is not None and entry.event == 5, f"expected event 5, got {entry}")
 
 
-@page("fi_eq_strerror", "It converts the provider's error number into a printable string.")
+@page("fi_eq_strerror", "The call converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
-    """Of an address that is none."""
+    """Print the error of an invalid address."""
     queue = queue_of(pair)
     with_error(pair, queue)
     entry = queue.readerr()
@@ -145,9 +145,9 @@ def errors_of_the_provider_have_words(pair: Pair) -> None:
 # Waiting
 
 
-@page("fi_eq_sread", "It waits until there is an event.")
+@page("fi_eq_sread", "The call waits for an event.")
 def sread_waits_for_an_event(pair: Pair) -> None:
-    """Which another thread writes."""
+    """Wait for an event that another thread writes."""
     queue = queue_of(pair)
     writer = threading.Timer(_SHORT, queue.write, (9,))
     writer.start()
@@ -158,7 +158,7 @@ def sread_waits_for_an_event(pair: Pair) -> None:
 
 @page("RETURN VALUES", "When the timeout of fi_eq_sread is over, it returns without an event: FI_EAGAIN.")
 def sread_ends_at_its_timeout(pair: Pair) -> None:
-    """Not before."""
+    """Expect no earlier end."""
     queue, begin = queue_of(pair), time.monotonic()
     expect_equal("event", queue.sread(_SHORT), None)
     waited = time.monotonic() - begin
@@ -167,7 +167,7 @@ def sread_ends_at_its_timeout(pair: Pair) -> None:
 
 @page("wait_obj: FI_WAIT_NONE", "A queue opened with it cannot be waited for.")
 def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
-    """It can be read."""
+    """Check that the queue can still be read."""
     queue = queue_of(pair, wait_obj=WaitObj.FI_WAIT_NONE)
     queue.write(1)
     with expect_error("sread", Errno.FI_ENOSYS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
@@ -192,7 +192,7 @@ def the_descriptor_is_readable_while_there_are_events(pair: Pair) -> None:
 
 
 def overrun(pair: Pair) -> EventQueue:
-    """A queue for one event, with two: an error that can be read, and an event that is lost."""
+    """Return a queue for one event that has overrun: it reports an error, and has lost an event."""
     queue = queue_of(pair, size=1)
     with_error(pair, queue)
     return queue
@@ -223,7 +223,7 @@ def an_overrun_queue_cannot_be_written_to(pair: Pair) -> None:
 
 @page("size", "A queue holds at least as many events as it was opened for.")
 def a_queue_holds_as_many_events_as_its_size(pair: Pair) -> None:
-    """Eight; more of the application's are refused, and can be written when there is room."""
+    """Write eight events; further ones are refused until there is free space."""
     queue = queue_of(pair, size=8)
     for event in range(8):
         queue.write(event)
@@ -237,7 +237,7 @@ def a_queue_holds_as_many_events_as_its_size(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "flags: FI_AFFINITY; signaling_vector", "Where interrupts should go.", "A hint, and there is no such choice."
 )
@@ -266,7 +266,7 @@ page.leave(
 page.leave(
     "Asynchronous Error Notification",
     "Queues and endpoints may report errors that disable them.",
-    "There are no such errors.",
+    "The queue has no such errors.",
 )
 page.leave(
     "fi_eq_readerr: err_data",

@@ -1,4 +1,4 @@
-"""fi_fabric(3): opening and closing a fabric, and what is printed of its attributes."""
+"""fi_fabric(3): opening and closing a fabric, and printing its attributes."""
 
 import dataclasses
 from typing import Any
@@ -64,7 +64,7 @@ _NAMED = {
 
 
 def _described() -> Info:
-    """What can be opened beside the pair's fabric."""
+    """Return the infos that can be opened beside the pair's fabric."""
     return fi.fi_getinfo(fi.fi_version(), None, None, 0, None)[0]
 
 
@@ -74,14 +74,14 @@ def _opened(pair: Pair) -> Fabric:
 
 @page("DESCRIPTION", "Ports that can communicate with each other belong to the same fabric.")
 def all_nics_of_a_network_are_of_one_fabric(pair: Pair) -> None:
-    """What the initiator's fabric offers names one fabric."""
+    """Check that the infos of the initiator's fabric name one fabric."""
     names = {info.fabric_attr.name for info in pair.fabric.getinfo()}
     expect_equal("names of fabrics", names, {pair.info.fabric_attr.name})
 
 
-@page("fi_fabric", "It opens a fabric by attributes, which fi_getinfo tells.")
+@page("fi_fabric", "The call opens a fabric by attributes, which fi_getinfo returns.")
 def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
-    """Another fabric than the pair's, which offers what was told of it; one of nobody's name is refused."""
+    """Open another fabric than the pair's, whose infos match its attributes; an unknown name is refused."""
     info, opened = _described(), _opened(pair)
     expect_equal("fabric_attr", opened.getinfo()[0].fabric_attr, info.fabric_attr)
     pair.keep(opened.domain(info))
@@ -89,7 +89,7 @@ def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
         fi.fi_fabric(dataclasses.replace(info.fabric_attr, name="nobody's"))
 
 
-@page("fi_close", "It releases all resources associated with the fabric.")
+@page("fi_close", "The call releases all resources of the fabric.")
 def a_closed_fabric_is_of_no_more_use(pair: Pair) -> None:
     """Nothing can be opened by it; the pair's goes on."""
     opened = _opened(pair)
@@ -116,16 +116,16 @@ def what_belongs_to_a_fabric_ends_with_it(pair: Pair) -> None:
 
 @page("fi_tostr", "Capabilities, flags and enumerations become printable strings.")
 def numbers_are_printed_by_their_names(pair: Pair) -> None:
-    """A number of each type that there is here, and two flags together."""
+    """Print a number of each type, and two flags together."""
     for datatype, (member, number) in _NAMED.items():
         expect_equal(f"{datatype.name} of {number:#x}", fi.fi_tostr(number, datatype), member.name)
     both = fi.fi_tostr(Caps.FI_RMA | Caps.FI_ATOMIC, FiType.FI_TYPE_CAPS)
     expect("FI_RMA" in both and "FI_ATOMIC" in both, f"expected FI_RMA and FI_ATOMIC, got {both!r}")
 
 
-@page("fi_tostr: FI_TYPE_INFO", "It prints an info with all its substructures and fields, and each of these alone.")
+@page("fi_tostr: FI_TYPE_INFO", "The call prints an info with all substructures and fields, and each of these alone.")
 def infos_are_printed_with_all_fields(pair: Pair) -> None:
-    """The names of all fields are there."""
+    """Check that the names of all fields appear."""
     whole = fi.fi_tostr(pair.info, FiType.FI_TYPE_INFO)
     parts: list[Any] = [
         pair.info.tx_attr,
@@ -144,23 +144,23 @@ def infos_are_printed_with_all_fields(pair: Pair) -> None:
             expect(line.strip() in whole, f"expected {line.strip()!r} in what is printed of the info")
 
 
-@page("fi_tostr: FI_TYPE_VERSION", "It prints the version of the library, and ignores the data.")
+@page("fi_tostr: FI_TYPE_VERSION", "The call prints the version of the library, and ignores the data.")
 def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
-    """That which fi_version tells."""
+    """Compare with fi_version."""
     version = fi.fi_version()
     for data in (None, 5, pair.info):
         printed = fi.fi_tostr(data, FiType.FI_TYPE_VERSION)
         expect_equal(f"version, of {type(data).__name__}", printed, _both(version))
 
 
-@page("fi_tostr: FI_TYPE_FID", "It prints an object.")
+@page("fi_tostr: FI_TYPE_FID", "The call prints an object.")
 def objects_are_printed(pair: Pair) -> None:
-    """Those of different classes are told apart."""
+    """Check that objects of different classes read differently."""
     printed = {fi.fi_tostr(each, FiType.FI_TYPE_FID) for each in (pair.fabric, pair.domain, pair.near.queue)}
     expect_equal("different strings", len(printed), 3)
 
 
-@page("FABRIC ATTRIBUTES: name, prov_name", "They name the fabric, and the provider below it.")
+@page("FABRIC ATTRIBUTES: name, prov_name", "The attributes name the fabric, and the provider below.")
 def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
     """Their own names are found, others are not."""
     attr = pair.info.fabric_attr
@@ -170,18 +170,18 @@ def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
         refused(repr(hint), pair, Info(fabric_attr=hint))
 
 
-@page("FABRIC ATTRIBUTES: prov_version", "It is the provider's version, as major and minor number.")
+@page("FABRIC ATTRIBUTES: prov_version", "The field is the provider's version, as major and minor number.")
 def the_providers_version_has_two_numbers(pair: Pair) -> None:
-    """It is printed as both."""
+    """Check that both numbers are printed."""
     version = pair.info.fabric_attr.prov_version
     expect(version > 0, f"expected a version, got {version}")
     printed, both = fi.fi_tostr(pair.info.fabric_attr), f"prov_version: {_both(version)}"
     expect(both in printed, f"expected {both!r} in {printed!r}")
 
 
-@page("FABRIC ATTRIBUTES: api_version", "It is the version that was passed to fi_getinfo.")
+@page("FABRIC ATTRIBUTES: api_version", "The field is the version that was passed to fi_getinfo.")
 def the_version_of_the_interface_is_the_one_asked_for(pair: Pair) -> None:
-    """The newest, and an older one."""
+    """Request the newest version, and an older one."""
     for version in (fi.fi_version(), fi.fi_version() - 3):
         infos = fi.fi_getinfo(version, None, None, 0, None)
         expect_equal("api_version", {info.fabric_attr.api_version for info in infos}, {version})
@@ -189,7 +189,7 @@ def the_version_of_the_interface_is_the_one_asked_for(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "A fabric is opened before other resources of the network are allocated; it may span providers.",
@@ -208,7 +208,7 @@ page.leave(
 page.leave(
     "fi_tostr, fi_tostr_r",
     "The one returns a buffer that the next call overwrites, the other fills that of the caller.",
-    "Strings of Python are nobody's buffer and stay as they are, so one call is there.",
+    "Python strings need no buffer and are immutable, so that one call suffices.",
 )
 page.leave(
     "FABRIC ATTRIBUTES: fabric",
@@ -224,5 +224,5 @@ page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C
 
 
 def _both(version: int) -> str:
-    """Both numbers of a version, as they are printed."""
+    """Return both numbers of a version, as they are printed."""
     return f"{version >> 16}.{version & 0xFFFF}"

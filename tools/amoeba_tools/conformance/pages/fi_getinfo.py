@@ -20,7 +20,7 @@ _MODIFIERS = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE
 
 
 def granted(pair: Pair, hints: Info) -> Info:
-    """What the initiator's NIC answers to these hints."""
+    """Return the infos of the initiator's NIC for these hints."""
     return next(info for info in pair.fabric.getinfo(hints) if info.domain_attr.name == pair.info.domain_attr.name)
 
 
@@ -31,14 +31,14 @@ def refused(what: str, pair: Pair, hints: Info) -> None:
 
 @page("DESCRIPTION", "Without hints, all that is available is returned.")
 def no_hints_return_everything(pair: Pair) -> None:
-    """The initiator's NIC among it, with a type of endpoint, and the same as for hints that are zero."""
+    """Find the initiator's NIC with a type of endpoint; hints of zeros return the same."""
     expect(pair.info.ep_attr.type is not EpType.FI_EP_UNSPEC, "expected a type of endpoint, got FI_EP_UNSPEC")
     expect_equal("caps for hints that are zero", granted(pair, Info()).caps, pair.info.caps)
 
 
 @page("DESCRIPTION", "If nothing matches, the call fails with FI_ENODATA.")
 def what_is_not_there_is_no_data(pair: Pair) -> None:
-    """A capability that the NIC does not have, and one that a type of endpoint does not."""
+    """Request a capability that the NIC lacks, and one that an endpoint type lacks."""
     absent = next(cap for cap in (Caps.FI_HMEM, Caps.FI_MULTICAST, Caps.FI_COLLECTIVE) if cap not in pair.info.caps)
     refused(repr(absent), pair, Info(caps=absent))
     datagrams = EpAttr(type=EpType.FI_EP_DGRAM)
@@ -54,7 +54,7 @@ def other_primary_capabilities_are_not_enabled(pair: Pair) -> None:
 
 @page("CAPABILITIES", "If no modifiers are given, all relevant ones are assumed.", needs={"rma"})
 def without_modifiers_all_are_assumed(pair: Pair) -> None:
-    """Of RMA; with one of them, only that one."""
+    """Request RMA without modifiers, then with one modifier, which is granted alone."""
     expect_equal("modifiers", granted(pair, Info(caps=Caps.FI_RMA)).caps & _MODIFIERS, _MODIFIERS)
     narrow = granted(pair, Info(caps=Caps.FI_RMA | Caps.FI_WRITE))
     expect_equal("modifiers for FI_WRITE", narrow.caps & _MODIFIERS, Caps.FI_WRITE)
@@ -62,7 +62,7 @@ def without_modifiers_all_are_assumed(pair: Pair) -> None:
 
 @page("CAPABILITIES", "A secondary capability that was asked for is supported, or the call fails.")
 def secondary_capabilities_are_granted_or_refused(pair: Pair) -> None:
-    """Each of them."""
+    """Request each of them."""
     for cap in (Caps.FI_SOURCE, Caps.FI_FENCE, Caps.FI_RMA_EVENT, Caps.FI_TRIGGER):
         if cap in pair.info.caps:
             expect(
@@ -106,7 +106,7 @@ def order_is_at_least_what_was_asked_for(pair: Pair) -> None:
             refused(repr(bit), pair, Info(tx_attr=TxAttr(msg_order=bit)))
 
 
-@page("domain_attr", "Of the mr_mode bits in hints, those that are not needed are cleared; none is added.")
+@page("domain_attr", "The mr_mode bits in hints that are not needed are cleared; none is added.")
 def registration_modes_are_only_taken_away(pair: Pair) -> None:
     """With all bits, and with none."""
     every = MrMode.FI_MR_LOCAL | MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
@@ -118,7 +118,7 @@ def registration_modes_are_only_taken_away(pair: Pair) -> None:
 
 @page("domain_attr", "FI_MR_BASIC is answered as it is.")
 def basic_registration_stays_basic(pair: Pair) -> None:
-    """A domain of it has virtual addresses, and keys that the provider chooses."""
+    """Open a domain with virtual addresses and keys that the provider chooses."""
     info = granted(pair, Info(domain_attr=DomainAttr(mr_mode=MrMode.FI_MR_BASIC)))
     expect_equal("mr_mode", info.domain_attr.mr_mode, MrMode.FI_MR_BASIC)
     domain = pair.keep(pair.fabric.domain(info))
@@ -126,9 +126,9 @@ def basic_registration_stays_basic(pair: Pair) -> None:
     expect(regions[0].key != regions[1].key, "expected keys of the provider's, got the one that was requested twice")
 
 
-@page("DESCRIPTION", "What is returned describes endpoints that can be opened and work.", needs={"rma"})
+@page("DESCRIPTION", "The returned infos describe endpoints that can be opened and work.", needs={"rma"})
 def what_is_returned_can_be_opened(pair: Pair) -> None:
-    """A domain and an endpoint, by what was returned for capabilities, flags and sizes; it writes to the target."""
+    """Open a domain and an endpoint by the returned capabilities, flags and sizes, and write to the target."""
     hints = Info(caps=Caps.FI_RMA, tx_attr=TxAttr(size=32, op_flags=OpFlags.FI_DELIVERY_COMPLETE))
     info, memory = granted(pair, hints), pair.memory(8)
     domain = pair.keep(pair.fabric.domain(info))
@@ -139,7 +139,7 @@ def what_is_returned_can_be_opened(pair: Pair) -> None:
     expect_equal("memory", memory.load(), pattern(8))
 
 
-@page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "They need a capability that they belong to.")
+@page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "Modifiers need a capability that they belong to.")
 def modifiers_alone_are_no_data(pair: Pair) -> None:
     """Each of them, alone; and FI_RMA_PMEM without FI_RMA."""
     for cap in (
@@ -151,7 +151,7 @@ def modifiers_alone_are_no_data(pair: Pair) -> None:
 
 @page("CAPABILITIES: FI_SEND", "An endpoint may be send-only.", needs={"messages"})
 def send_only_endpoints_receive_nothing(pair: Pair) -> None:
-    """It sends, and takes no receives."""
+    """Send with such an endpoint; receives are refused."""
     near = pair.open(caps=Caps.FI_MSG | Caps.FI_SEND)
     receive = pair.receive(4)
     near.endpoint.send(b"sent", pair.peer)
@@ -164,7 +164,7 @@ def send_only_endpoints_receive_nothing(pair: Pair) -> None:
 
 @page("MODE", "Mode bits that are not necessary are cleared; none is added.")
 def modes_are_only_taken_away(pair: Pair) -> None:
-    """An application that supports none, and one that supports all."""
+    """Request infos for an application that supports no mode, and for one that supports all."""
     every = Mode(sum(Mode))
     expect_equal("mode for none", granted(pair, Info()).mode, Mode(0))
     mode = granted(pair, Info(mode=every)).mode
@@ -173,7 +173,7 @@ def modes_are_only_taken_away(pair: Pair) -> None:
 
 @page("fi_dupinfo, fi_allocinfo", "One copies a structure with all its parts; the other gives an empty one.")
 def infos_are_copied(pair: Pair) -> None:
-    """A copy is equal and opens the same; an empty one asks for nothing."""
+    """Open the same from a copy as from the original; an empty structure requires nothing."""
     expect_equal("the copy", fi.fi_dupinfo(pair.info), pair.info)
     expect_equal("caps for an empty one", granted(pair, fi.fi_allocinfo()).caps, pair.info.caps)
 
@@ -197,10 +197,10 @@ def threads_may_ask_at_once(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
-    "Of several endpoints, the one that performs best comes first.",
+    "The fastest of several endpoints comes first.",
     "Each type is as fast as the others; FI_EP_RDM comes first.",
 )
 page.leave(
@@ -216,21 +216,21 @@ page.leave(
 )
 page.leave(
     "CAPABILITIES: FI_MSG, FI_TAGGED, FI_RMA, FI_ATOMIC, FI_FENCE, FI_TRIGGER, FI_DIRECTED_RECV, FI_SOURCE",
-    "What endpoints with these capabilities can do.",
+    "Operations of endpoints with these capabilities.",
     "All checks of the calls, which need them.",
 )
 page.leave(
     "CAPABILITIES: FI_NAMED_RX_CTX, FI_REMOTE_COMM, FI_LOCAL_COMM, FI_SHARED_AV",
     "Receive contexts can be named; who can be reached; vectors that processes share.",
-    "[libfabric.md](libfabric.md#fi_getinfo3) tells which are offered.",
+    "[libfabric.md](libfabric.md#fi_getinfo3) lists the offered ones.",
 )
 page.leave(
     "CAPABILITIES: FI_AV_USER_ID, FI_COLLECTIVE, FI_HMEM, FI_MULTICAST, FI_SOURCE_ERR, FI_VARIABLE_MSG, FI_XPU",
-    "What endpoints with these capabilities can do.",
+    "Operations of endpoints with these capabilities.",
     "Not offered: `fi_getinfo.what_is_not_there_is_no_data`",
 )
 page.leave(
-    "MODE", "What applications do in each mode.", "No mode is asked for: `fi_getinfo.modes_are_only_taken_away`"
+    "MODE", "Duties of applications in each mode.", "No mode is asked for: `fi_getinfo.modes_are_only_taken_away`"
 )
 page.leave(
     "ADDRESSING FORMATS",

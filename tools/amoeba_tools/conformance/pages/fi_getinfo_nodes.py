@@ -19,7 +19,7 @@ def own_node(pair: Pair) -> str:
 
 @page("dest_addr", "Without FI_SOURCE, node and service are the destination that is returned.", needs={"rma"})
 def a_node_becomes_the_destination(pair: Pair) -> None:
-    """It is the target's address; what hints say of it is ignored."""
+    """Resolve the target's address; the hints' destination is ignored."""
     node, service = named(pair)
     for hints in (None, Info(dest_addr=pair.near.endpoint.getname())):
         for info in pair.fabric.getinfo(hints, node=node, service=service):
@@ -28,7 +28,7 @@ def a_node_becomes_the_destination(pair: Pair) -> None:
 
 @page("FI_SOURCE", "Node is the local address to be used.")
 def a_source_node_chooses_the_nic(pair: Pair) -> None:
-    """The initiator's; hints for another source are ignored."""
+    """Resolve the initiator's address; hints for another source are ignored."""
     hints = Info(src_addr=pair.target.name(0))
     for given in (None, hints):
         for info in pair.fabric.getinfo(given, node=own_node(pair), flags=InfoFlags.FI_SOURCE):
@@ -44,7 +44,7 @@ def a_source_must_be_named(pair: Pair) -> None:
 
 @page("FI_NUMERICHOST", "Node is in figures: names are not looked up.")
 def numeric_nodes_are_not_looked_up(pair: Pair) -> None:
-    """A name that every host knows; figures are taken as ever."""
+    """Pass a name that every host knows; numeric addresses are accepted."""
     flags = InfoFlags.FI_NUMERICHOST | InfoFlags.FI_SOURCE
     with expect_error("a name", Errno.FI_EINVAL, Errno.FI_ENODATA):
         pair.fabric.getinfo(node="localhost", flags=flags)
@@ -61,8 +61,8 @@ def the_provider_alone_can_be_asked_for(pair: Pair) -> None:
     expect_equal("caps", info.caps, Caps(0))
 
 
-@page("ERRORS", "FI_EBADFLAGS: flags that are none.")
+@page("ERRORS", "FI_EBADFLAGS: invalid flags.")
 def other_flags_are_refused(pair: Pair) -> None:
-    """A bit that means nothing here."""
+    """Pass an unknown bit."""
     with expect_error("an unknown flag", Errno.FI_EBADFLAGS):
         pair.fabric.getinfo(flags=InfoFlags(1))

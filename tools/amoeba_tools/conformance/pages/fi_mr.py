@@ -47,7 +47,7 @@ def _refused(near: Initiator, what: str, target: tuple[int, int, int], size: int
 
 @page("access: FI_REMOTE_WRITE", "Only with it may peers write.")
 def writes_need_remote_write(pair: Pair) -> None:
-    """A region that peers may only read stays as it is, byte for byte."""
+    """Write to a region that peers may only read: every byte stays."""
     memory = pair.memory(pattern(64), MrAccess.FI_REMOTE_READ)
     for size in (1, 8, 64):
         pair.near.endpoint.write(bytes(size), *memory.at())
@@ -57,7 +57,7 @@ def writes_need_remote_write(pair: Pair) -> None:
 
 @page("access: FI_REMOTE_READ", "Only with it may peers read.")
 def reads_need_remote_read(pair: Pair) -> None:
-    """Of a region that peers may only write nothing reaches the buffer."""
+    """Read a region that peers may only write: the buffer stays."""
     memory, result = pair.memory(pattern(64), MrAccess.FI_REMOTE_WRITE), bytearray(b"\xee" * 64)
     for size in (1, 8, 64):
         pair.near.endpoint.read(memoryview(result)[:size], *memory.at())
@@ -75,7 +75,7 @@ def regions_for_local_use_are_closed_to_peers(pair: Pair) -> None:
 
 @page("access: FI_WRITE, FI_READ", "Locally, a region is a source with FI_WRITE, and a result buffer with FI_READ.")
 def local_use_needs_the_right_access(pair: Pair) -> None:
-    """The other way round, the call is refused, although the page would let providers be less strict."""
+    """Use the wrong access: the call is refused, although the page would allow more lenient providers."""
     memory = pair.memory(8)
     source, result = bytearray(pattern(8)), bytearray(8)
     readable, writable = pair.local(result, MrAccess.FI_READ), pair.local(source, MrAccess.FI_WRITE)
@@ -91,7 +91,7 @@ def local_use_needs_the_right_access(pair: Pair) -> None:
 
 @page("FI_MR_LOCAL", "Where it is not required, local buffers need not be registered.")
 def local_buffers_need_no_region(pair: Pair) -> None:
-    """Of any kind and any length."""
+    """Use unregistered buffers of any kind and any length."""
     expect(MrMode.FI_MR_LOCAL not in pair.info.domain_attr.mr_mode, "FI_MR_LOCAL is required: the kit gives no desc")
     memory = pair.memory(_LONG)
     for size in (1, 100, _LONG):
@@ -147,7 +147,7 @@ def accesses_around_the_end_of_the_address_space_are_refused(pair: Pair) -> None
 
 @page("fi_mr_reg", "Accesses may reach to the last byte of the region.")
 def the_last_byte_is_within_the_region(pair: Pair) -> None:
-    """The last byte alone, and everything up to it; no bytes at its end."""
+    """Access the last byte alone, everything up to the last byte, and no bytes at the end."""
     memory = pair.memory(33)
     pair.near.endpoint.write(b"\x11", *memory.at(32))
     pair.near.finish()
@@ -171,7 +171,7 @@ def long_accesses_over_the_end_fail_once(pair: Pair) -> None:
 
 @page("DESCRIPTION", "A region belongs to the domain it was registered with.")
 def regions_of_another_domain_are_out_of_reach(pair: Pair) -> None:
-    """The right key, by an endpoint of the target's other domain, and the other way round."""
+    """Use the right key by an endpoint of the target's other domain, in both directions."""
     own, foreign = pair.memory(pattern(8)), pair.memory(pattern(8), domain=1)
     errors = Errno.FI_EACCES, Errno.FI_ENOKEY
     _refused(pair.near, "the second domain's region", (pair.peer, foreign.address, foreign.key), 8, *errors)
@@ -233,7 +233,7 @@ def a_key_in_use_is_refused(pair: Pair) -> None:
 
 @page("requested_key", "A key may be used again when its region has been closed.")
 def a_key_is_free_again_after_close(pair: Pair) -> None:
-    """It leads to the new region then, and no longer to the old one."""
+    """Register the key anew: it leads to the new region, not to the old one."""
     old = pair.memory(8, key=_KEY)
     old.withdraw()
     new = pair.memory(8, key=_KEY)
@@ -252,7 +252,7 @@ def requested_keys_are_ignored_where_the_provider_chooses(pair: Pair) -> None:
 
 @page("FI_MR_VIRT_ADDR", "With it, peers give virtual addresses.")
 def regions_are_addressed_by_virtual_address(pair: Pair) -> None:
-    """The region's address is that of its memory, on this side, where it is known."""
+    """Check that the region's address is that of its memory, for memory of this process."""
     with mmap.mmap(-1, mmap.PAGESIZE) as buffer:
         region = pair.domain.mr_reg(buffer, REMOTE)
         expect_equal("offset of the address in its page", region.address % mmap.PAGESIZE, 0)
@@ -264,7 +264,7 @@ def regions_are_addressed_by_virtual_address(pair: Pair) -> None:
 
 @page("Default Memory Registration", "Without FI_MR_VIRT_ADDR, addresses are offsets into the region.")
 def regions_are_addressed_by_offset_without_virt_addr(pair: Pair) -> None:
-    """The first byte is at 0, also of a second region; beyond the last one nothing is."""
+    """Access the first byte at 0, also of a second region; accesses beyond the last byte fail."""
     one, two = pair.memory(64, domain=1), pair.memory(64, domain=1)
     expect_equal("addresses", (one.address, two.address), (0, 0))
     pair.near.endpoint.write(pattern(16), one.peer, 3, one.key)
@@ -282,7 +282,7 @@ def scalable_registration_is_there(pair: Pair) -> None:
     expect_equal("address and key", (region.address, region.key), (0, _KEY))
 
 
-@page("access", "Memory that nobody may change may be read-only.")
+@page("access", "Memory without write access may be read-only.")
 def read_only_buffers_can_be_registered_for_reading(pair: Pair) -> None:
     """Immutable bytes, as a source and for peers to read; not for peers to write."""
     content = pattern(8)
@@ -299,7 +299,7 @@ def read_only_buffers_can_be_registered_for_reading(pair: Pair) -> None:
 
 @page("fi_close", "Access to a region that has been closed is an error at the peer.")
 def closed_regions_are_out_of_reach(pair: Pair) -> None:
-    """Its memory stays as it was; the endpoints are as good as before."""
+    """Check that the closed region's memory stays, and that the endpoints still work."""
     memory, other = pair.memory(pattern(8)), pair.memory(8)
     memory.withdraw()
     _refused(pair.near, "a closed region", memory.at(), 8, Errno.FI_ENOKEY, Errno.FI_EKEYREJECTED)
@@ -311,7 +311,7 @@ def closed_regions_are_out_of_reach(pair: Pair) -> None:
 
 @page("fi_close", "Operations on a region that is being closed succeed or fail; nothing else happens.")
 def a_region_may_be_closed_under_traffic(pair: Pair) -> None:
-    """Sixteen long writes, the region closed while they are under way: each completes, with or without error."""
+    """Close the region under sixteen outstanding long writes: each completes, with or without error."""
     memory, other, outcomes = pair.memory(_LONG), pair.memory(8), []
     for index in range(8):
         pair.near.endpoint.write(pattern(_LONG, index), *memory.at(), context=index)
@@ -330,7 +330,7 @@ def a_region_may_be_closed_under_traffic(pair: Pair) -> None:
 
 
 def _outcome(near: Initiator) -> tuple[int, bool]:
-    """The context of the next operation that ends, and whether it succeeded."""
+    """Return the context of the next operation that ends, and whether the operation succeeded."""
     try:
         (entry,) = near.queue.sread(1, near.patience)
     except ErrorAvailableError:
@@ -365,7 +365,7 @@ def senseless_access_is_refused(pair: Pair) -> None:
 # Other ways to register
 
 
-@page("fi_mr_regv, fi_mr_regattr", "They register as fi_mr_reg does, buffers of up to mr_iov_limit.")
+@page("fi_mr_regv, fi_mr_regattr", "The calls register as fi_mr_reg does, up to mr_iov_limit buffers.")
 def regions_are_registered_by_vectors_and_attributes(pair: Pair) -> None:
     """By each of the calls, a region that is written to; one buffer too many is refused."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(24)
@@ -386,7 +386,7 @@ def regions_are_registered_by_vectors_and_attributes(pair: Pair) -> None:
 
 @page("fi_mr_bind", "A counter bound to a region counts what peers do by its key.")
 def accesses_to_a_region_are_counted(pair: Pair) -> None:
-    """Writes and reads apart; another region of the same memory is not counted."""
+    """Count writes and reads apart; another region of the same memory is not counted."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(8)
     writes, reads = (pair.keep(pair.domain.cntr_open()) for _ in range(2))
     region, other = (pair.local(memory, REMOTE) for _ in range(2))
@@ -403,7 +403,7 @@ def accesses_to_a_region_are_counted(pair: Pair) -> None:
 
 @page("fi_mr_bind: FI_REMOTE_WRITE", "Writes and atomics that modify the region are counted.", needs={"atomic"})
 def whatever_may_change_a_region_is_counted(pair: Pair) -> None:
-    """A write, a base, a fetching and a comparing atomic, whose compare fails; not a read, nor an atomic one."""
+    """Count a write, a base, a fetching and a failing comparing atomic, but neither plain nor atomic reads."""
     own, memory, found = pair.introduce(pair.near.endpoint), np.zeros(1, np.uint64), np.zeros(1, np.uint64)
     writes, reads, both = (pair.keep(pair.domain.cntr_open()) for _ in range(3))
     region, other = (pair.local(memory, REMOTE) for _ in range(2))
@@ -429,9 +429,9 @@ def whatever_may_change_a_region_is_counted(pair: Pair) -> None:
         expect_equal("counters", (writes.read(), reads.read(), both.read()), (changes, fetches, number))
 
 
-@page("FLAGS: FI_RMA_PMEM", "It says that the memory is persistent.", needs={"persistent"})
+@page("FLAGS: FI_RMA_PMEM", "The flag declares the memory persistent.", needs={"persistent"})
 def memory_is_said_to_be_persistent(pair: Pair) -> None:
-    """It is as any other otherwise; what it is good for, fi_rma.commit_complete_means_that_it_is_there finds out."""
+    """Use the region as any other; fi_rma.commit_complete_means_that_it_is_there checks persistence."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(8)
     region = pair.keep(pair.domain.mr_reg(memory, REMOTE, flags=MrFlags.FI_RMA_PMEM))
     pair.near.endpoint.write(pattern(8), own, region.address, region.key)
@@ -441,7 +441,7 @@ def memory_is_said_to_be_persistent(pair: Pair) -> None:
 
 @page("ERRORS: FI_EBADFLAGS", "Flags that are not supported are refused.")
 def unknown_flags_are_refused(pair: Pair) -> None:
-    """A bit that is none of the page's; nothing is registered under the key."""
+    """Pass an unknown bit; no region is registered under the key."""
     domain = pair.other_domain(_SCALABLE)
     with expect_error("an unknown flag", Errno.FI_EBADFLAGS):
         domain.mr_reg(bytearray(8), REMOTE, requested_key=_KEY, flags=MrFlags(1))
@@ -459,7 +459,7 @@ def keys_of_more_than_64_bits_are_refused(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "Default Memory Registration",
     "Address ranges may be registered that nothing is behind.",
@@ -473,7 +473,7 @@ page.leave(
 page.leave(
     "FI_MR_ALLOCATED",
     "Memory has pages behind it when it is registered.",
-    "A promise of the application's, which a Python buffer keeps.",
+    "A duty of the application, which a Python buffer fulfils.",
 )
 page.leave(
     "FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT, FI_MR_COLLECTIVE",
@@ -490,13 +490,13 @@ page.leave(
     "Locally, a region is a source of sends with FI_SEND, and receives messages with FI_RECV.",
     "`fi_msg.registered_buffers_need_the_right_of_their_use`",
 )
-page.leave("access", "Rights may be enforced less strictly.", "It allows that; they are enforced.")
+page.leave("access", "Rights may be enforced less strictly.", "The page allows that; the rights are enforced.")
 page.leave(
     "fi_close",
     "A region with endpoints or counters bound to it is not closed: FI_EBUSY.",
     "Differs: it is closed, and counts no more ([libfabric.md](libfabric.md)).",
 )
-page.leave("auth_key", "Keys of jobs.", "There are none: mr_regattr() refuses one.")
+page.leave("auth_key", "Keys of jobs.", "Amoeba has no job keys: mr_regattr() refuses one.")
 page.leave(
     "MEMORY REGISTRATION CACHE", "Variables of a cache.", "There is no cache, as registration is not asked for."
 )

@@ -11,9 +11,9 @@ from amoeba_tools.conformance.pair import Pair
 _REMOTE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 
 
-@page("fi_mr_raw_attr", "Address and key of any region can be told as bytes, of mr_key_size at most.")
+@page("fi_mr_raw_attr", "Address and key of any region can be exported as bytes, at most mr_key_size.")
 def keys_can_be_told_as_bytes(pair: Pair) -> None:
-    """Mapped again, they are those of the region."""
+    """Map the bytes again: they give the region's address and key."""
     region = pair.local(bytearray(8), _REMOTE)
     address, raw = region.raw_attr()
     expect_equal("size", len(raw), pair.info.domain_attr.mr_key_size)
@@ -37,7 +37,7 @@ def mapped_keys_reach_the_region(pair: Pair) -> None:
 
 @page("fi_mr_refresh", "Parts of a region are named whose pages may have changed; it goes on to be of use.")
 def refreshed_regions_are_of_use(pair: Pair) -> None:
-    """All of it, and a part; memory that is none of it is refused."""
+    """Refresh the whole region and a part; other memory is refused."""
     memory, buffer = pair.memory(pattern(16)), bytearray(16)
     region = pair.local(buffer, MrAccess.FI_READ)
     region.refresh()
@@ -51,7 +51,7 @@ def refreshed_regions_are_of_use(pair: Pair) -> None:
 
 @page("fi_mr_enable", "Where the mode does not ask for it, a region is enabled by its registration.")
 def regions_are_enabled_from_the_start(pair: Pair) -> None:
-    """The mode of the pair's domain; enabling it all the same is no error."""
+    """Use the mode of the pair's domain; fi_mr_enable is still no error."""
     asking = pair.info.domain_attr.mr_mode & (MrMode.FI_MR_ENDPOINT | MrMode.FI_MR_RMA_EVENT)
     expect_equal("modes that ask for it", asking, MrMode(0))
     buffer, memory = bytearray(8), pair.memory(pattern(8))

@@ -25,7 +25,7 @@ _SIZES = (1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200)
 
 
 def scattered(content: bytes | bytearray, *ends: int) -> list[memoryview]:
-    """The pieces of a buffer that end at these places, and the rest."""
+    """Cut a buffer at these places, and return all pieces."""
     bounds = (0, *ends, len(content))
     return [memoryview(content)[begin:end] for begin, end in itertools.pairwise(bounds)]
 
@@ -36,7 +36,7 @@ def aligned(size: int) -> memoryview:
 
 
 def told(pair: Pair, count: int = 1) -> list[int]:
-    """Data of the next entries at the target, -1 where there is none."""
+    """Return the data of the next entries at the target, -1 for entries without data."""
     heard = pair.target.hear(count, pair.patience)
     return [entry.data if entry.flags & DATA else -1 for entry in heard]
 
@@ -57,7 +57,7 @@ def send_transfers_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("fi_recv", "A posted buffer receives a message, whole: message boundaries are maintained.")
 def recv_takes_these_bytes_and_no_others(pair: Pair) -> None:
-    """Posted before the message comes."""
+    """Post the receive before the message comes."""
     near = pair.talker()
     for size in _SIZES:
         buffer = bytearray(b"\xee" * (size + 16))
@@ -98,7 +98,7 @@ def messages_of_no_bytes_are_messages(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_sends_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length."""
+    """Use several frames, the last of odd length."""
     near, receive = pair.talker(), pair.receive(LONG + 1)
     near.endpoint.send(pattern(LONG), pair.peer, context="long")
     expect_equal("len", receive.finish().len, LONG)
@@ -108,7 +108,7 @@ def long_sends_arrive_whole(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_messages_are_received_whole(pair: Pair) -> None:
-    """Posted before the message comes, and after it."""
+    """Post the receive before the message comes, and after."""
     near = pair.talker()
     for expected in (True, False):
         buffer = bytearray(LONG + 1)
@@ -125,7 +125,7 @@ def long_messages_are_received_whole(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def sends_beyond_max_msg_size_are_refused(pair: Pair) -> None:
-    """A vector that names one buffer so often that it is too long; nothing is posted."""
+    """Send a vector that is too long since it names one buffer many times; no message is posted."""
     near, piece = pair.talker(), bytes(1 << 24)
     count = pair.info.ep_attr.max_msg_size // len(piece) + 1
     with expect_error("a message of more than max_msg_size", Errno.FI_EMSGSIZE, Errno.FI_EINVAL):
@@ -207,7 +207,7 @@ def sendv_gathers_its_buffers(pair: Pair) -> None:
 
 @page("fi_recvv", "The set of buffers in iov receives a message.")
 def recvv_scatters_over_its_buffers(pair: Pair) -> None:
-    """A message that ends within the last buffer; short and long, expected and not."""
+    """Receive a message that ends within the last buffer: short and long, expected and unexpected."""
     near = pair.talker()
     for size, expected in itertools.product((44, LONG), (True, False)):
         whole = bytearray(size + 6)
@@ -221,7 +221,7 @@ def recvv_scatters_over_its_buffers(pair: Pair) -> None:
         pair.target.hear(1, pair.patience)
 
 
-@page("fi_sendmsg", "It takes a struct fi_msg; data in it is optional.")
+@page("fi_sendmsg", "The call takes a struct fi_msg, whose data is optional.")
 def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     """Buffers, peer and context; its data only with FI_REMOTE_CQ_DATA."""
     receive = pair.receive(20)
@@ -236,7 +236,7 @@ def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     expect_equal("data", told(pair), [99])
 
 
-@page("fi_recvmsg", "It takes a struct fi_msg.")
+@page("fi_recvmsg", "The call takes a struct fi_msg.")
 def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
     """Buffers and context."""
     near, whole = pair.talker(), bytearray(20)
@@ -251,7 +251,7 @@ def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
 
 @page("fi_inject", "The buffer may be reused as soon as the call returns.")
 def inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
-    """Sources from 1 byte to inject_size are overwritten at once."""
+    """Overwrite sources from 1 byte to inject_size at once."""
     for size in (1, 8, 9, pair.info.tx_attr.inject_size):
         receive, source = pair.receive(size), bytearray(pattern(size))
         pair.near.endpoint.inject(source, pair.peer)
@@ -271,9 +271,9 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(24))
 
 
-@page("fi_inject", "There is no entry if it succeeds, even where all successes write one.")
+@page("fi_inject", "A success writes no entry, even where all successes write one.")
 def inject_is_not_reported(pair: Pair) -> None:
-    """What follows it is reported, it is not."""
+    """Inject a message, then send a reported one: only the second has an entry."""
     receives = [pair.receive(8) for _ in range(2)]
     pair.near.endpoint.inject(b"injected", pair.peer)
     pair.near.endpoint.send(b"reported", pair.peer, context="next")
@@ -285,7 +285,7 @@ def inject_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject", "The length is limited by inject_size.")
 def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; the receive is for what comes next."""
+    """Use one byte too many; the receive gets the next message."""
     most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
         pair.near.endpoint.inject(bytes(most + 1), pair.peer)
@@ -297,9 +297,9 @@ def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
 # Data
 
 
-@page("fi_senddata", "It sends remote CQ data along, which is in the entry of the peer's receive.")
+@page("fi_senddata", "The call also sends remote CQ data, which is in the entry of the peer's receive.")
 def senddata_brings_its_data(pair: Pair) -> None:
-    """Of every width up to 64 bits; expected and not."""
+    """Send data of every width up to 64 bits, expected and unexpected."""
     near, values = pair.talker(), (0, 1, 0xFFFF_FFFF, 2**64 - 1)
     for value in values:
         pair.receive(8)
@@ -312,9 +312,9 @@ def senddata_brings_its_data(pair: Pair) -> None:
         expect_equal("entry", near.finish(), CqTaggedEntry(value, RECEIVED | DATA, 8, 0, value, 0))
 
 
-@page("fi_injectdata", "It is fi_inject with remote CQ data.")
+@page("fi_injectdata", "The call is fi_inject with remote CQ data.")
 def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
-    """The source is overwritten at once."""
+    """Overwrite the source at once."""
     receive, source = pair.receive(24), bytearray(pattern(24))
     pair.near.endpoint.injectdata(source, 12345, pair.peer)
     source[:] = bytes(24)

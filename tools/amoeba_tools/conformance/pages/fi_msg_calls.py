@@ -16,7 +16,7 @@ _DIRECTED = Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RECV | Caps.FI_DIRECTED_RECV
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C, to the target and from it."""
+    """Make one call of each kind through the C names, to the target and from it."""
     near, peer = pair.talker(), pair.peer
     receives = [pair.receive(8) for _ in range(6)]
     ep = near.endpoint
@@ -43,7 +43,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
 
 @page("DESCRIPTION", "An endpoint must be enabled before messages are sent and receives posted.")
 def nothing_is_sent_or_received_before_enable(pair: Pair) -> None:
-    """It has a queue and an address vector, and is not enabled."""
+    """Use an endpoint with a queue and an address vector that is not enabled."""
     queue, endpoint = pair.keep(pair.domain.cq_open()), pair.keep(pair.domain.endpoint())
     endpoint.bind(queue, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
     endpoint.bind(pair.peers)
@@ -76,7 +76,7 @@ def receives_may_be_posted_before_there_is_a_connection(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr", "Connected endpoints ignore it, and src_addr.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """Numbers that nobody has given out; short and long messages."""
+    """Pass numbers outside the address vector, with short and long messages."""
     calling, answering = Parties(pair).connect()
     for size in (8, LONG):
         buffer = bytearray(size)
@@ -89,7 +89,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_sendmsg, fi_recvmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """With data, both ways; all other checks are of connectionless endpoints."""
+    """Send data both ways; all other checks are of connectionless endpoints."""
     calling, answering = Parties(pair).connect()
     for near, far in ((calling, answering), (answering, calling)):
         buffer = bytearray(20)
@@ -103,7 +103,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "Without FI_DIRECTED_RECV it is ignored.")
 def src_addr_is_ignored_without_the_capability(pair: Pair) -> None:
-    """A receive that names the target takes a message of somebody else; with the capability it does not."""
+    """Post a receive that names the target: a stranger's message matches only without the capability."""
     for caps, expected in ((_DIRECTED ^ Caps.FI_DIRECTED_RECV, "named"), (_DIRECTED, "any")):
         with pair.part():
             near = pair.talker(caps=caps)
@@ -116,7 +116,7 @@ def src_addr_is_ignored_without_the_capability(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every operation's context is returned with its completion.")
 def every_message_reports_its_own_context(pair: Pair) -> None:
-    """Eight receives and eight sends under way, each with an object of its own."""
+    """Keep eight receives and eight sends outstanding, each with its own object."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     posted = [object() for _ in range(16)]
@@ -128,9 +128,9 @@ def every_message_reports_its_own_context(pair: Pair) -> None:
     expect_equal("contexts", told, sorted(map(id, posted)))
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
-    """Of two sends with a context, the one that is not reported leaves nothing of it."""
+    """Post two sends with a context: the one that is not reported leaves no trace of its context."""
     near, receives = pair.selective(), [pair.receive(4) for _ in range(2)]
     near.endpoint.send(b"mute", pair.peer, context=["of no use"])
     near.endpoint.send(b"loud", pair.peer, context="reported", flags=OpFlags.FI_COMPLETION)
@@ -145,7 +145,7 @@ def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
 
 @page("RETURN VALUE", "Wrong arguments of a send are refused, and nothing is sent.")
 def wrong_sends_are_refused(pair: Pair) -> None:
-    """Peers, buffers, flags and data that are none; the receive is for what comes next."""
+    """Pass invalid peers, buffers, flags and data; the receive gets the next message."""
     endpoint, peer = pair.near.endpoint, pair.peer
     receive = pair.receive(8)
     with expect_error("an unknown peer", Errno.FI_EINVAL):
@@ -166,7 +166,7 @@ def wrong_sends_are_refused(pair: Pair) -> None:
 
 @page("RETURN VALUE", "Wrong arguments of a receive are refused, and nothing is posted.")
 def wrong_receives_are_refused(pair: Pair) -> None:
-    """Buffers and flags that are none; the next receive gets the message."""
+    """Pass invalid buffers and flags; the next receive gets the message."""
     near = pair.talker()
     with expect_error("memory that cannot be written", Errno.FI_EINVAL):
         near.endpoint.recv(b"constant")
@@ -182,7 +182,7 @@ def wrong_receives_are_refused(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("ARGUMENTS: desc", "It is the descriptor of the buffer's region, which must allow the use.")
+@page("ARGUMENTS: desc", "The descriptor is that of the buffer's region, which must allow the use.")
 def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
     """Each region for the use that the other is for is refused, then both as they should be."""
     near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)
@@ -200,16 +200,16 @@ def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "DESCRIPTION",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "fi_recv",
     "The order in which receives complete depends on endpoint type and protocol.",
-    "It asks for none: a long message may complete after a short one that came later.",
+    "The page requires no order: a long message may complete after a later short one.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
 page.leave(
@@ -219,11 +219,11 @@ page.leave(
 )
 page.leave(
     "NOTES",
-    "With FI_MSG_PREFIX, applications leave room before each message.",
+    "With FI_MSG_PREFIX, applications reserve space before each message.",
     "The mode is not asked for: msg_prefix_size is 0.",
 )
 page.leave(
     "ERRORS: FI_EAGAIN",
-    "Why there may be no room; applications should read completions then.",
-    "It explains. Reading is what makes room in all checks of FI_EAGAIN.",
+    "Reasons for a full queue; applications should read completions then.",
+    "The sentence explains. Reading frees space in all checks of FI_EAGAIN.",
 )

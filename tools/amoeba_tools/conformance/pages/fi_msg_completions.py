@@ -20,7 +20,7 @@ _TURN = 16
 
 @page("fi_cq(3): format", "Receives and sends are reported in the format of their queue.")
 def entries_of_every_format_have_their_fields(pair: Pair) -> None:
-    """A receive with data, then a send."""
+    """Complete a receive with data, then a send."""
     expected = {
         CqFormat.FI_CQ_FORMAT_CONTEXT: (CqEntry("in"), CqEntry("out")),
         CqFormat.FI_CQ_FORMAT_MSG: (CqMsgEntry("in", RECEIVED | DATA, 5), CqMsgEntry("out", SENT, 5)),
@@ -46,10 +46,12 @@ def entries_of_every_format_have_their_fields(pair: Pair) -> None:
 
 
 @page(
-    "fi_cq(3): fi_cq_readfrom", "The sender of a message is told, if it is in the address vector.", needs={"source"}
+    "fi_cq(3): fi_cq_readfrom",
+    "The entry reports the sender of a message, if the address vector has it.",
+    needs={"source"},
 )
 def the_sender_of_a_message_is_told(pair: Pair) -> None:
-    """The target, and an endpoint that only the receiver's address is known to."""
+    """Receive from the target, and from an endpoint outside the receiver's address vector."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for expected in (pair.peer, FI_ADDR_NOTAVAIL):
@@ -65,7 +67,7 @@ def the_sender_of_a_message_is_told(pair: Pair) -> None:
 
 @page("fi_recv", "A message of any length is received, whoever sent it.")
 def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
-    """Its sender, who has no queue for receives, is not in the receiver's address vector; two in a row."""
+    """Receive two messages in a row of a sender without receive queue, outside the receiver's address vector."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for index in range(2):
@@ -83,7 +85,7 @@ def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
 
 @page("fi_cq(3): FI_MATCH_COMPLETE", "The completion says that the message has met a receive.")
 def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
-    """What was sent after it completes before it, as long as there is no receive."""
+    """Check that a later send completes first, as long as the message has no receive."""
     near = pair.talker()
     near.endpoint.send(b"matched?", pair.peer, context="matched", flags=OpFlags.FI_MATCH_COMPLETE)
     near.endpoint.send(b"the next", pair.peer, context="next")
@@ -96,7 +98,7 @@ def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
     expect_equal("messages", [receive.load() for receive in receives], [b"matched?", b"the next"])
 
 
-@page("fi_cq(3): FI_DELIVERY_COMPLETE", "It may complete before there is a receive, and so may the levels below it.")
+@page("fi_cq(3): FI_DELIVERY_COMPLETE", "The send may complete before the receive is posted, as may lower levels.")
 def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
     """Each completes while no receive is posted; the messages are there afterwards."""
     levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
@@ -128,7 +130,7 @@ def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
     expect_equal("memory", receive.load(), b"and back")
 
 
-@page("fi_endpoint(3): FI_EP_RDM", "There is flow control: nothing is lost where messages find no room.")
+@page("fi_endpoint(3): FI_EP_RDM", "Flow control applies: no message is lost for lack of space.")
 def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
     """More than the NICs here keep are sent before the first receive: each is received once, in order."""
     near, count = pair.talker(tx_size=128), _KEPT + 20
@@ -163,7 +165,7 @@ def sends_are_counted(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_RECV", "Receives are counted by a counter bound with it, failed ones as errors.")
 def receives_are_counted(pair: Pair) -> None:
-    """Expected, unexpected and long ones; one that is cut, and one that is cancelled."""
+    """Count expected, unexpected and long receives, a truncated one, and a cancelled one."""
     receives = pair.keep(pair.domain.cntr_open())
     near = pair.talker(counters={BindFlags.FI_RECV: receives})
     near.endpoint.recv(bytearray(8))

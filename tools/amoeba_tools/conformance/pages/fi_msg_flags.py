@@ -16,7 +16,7 @@ SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION
 
 @page("FLAGS", "Flags of fi_sendmsg override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, that of the message does not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the message's; other calls have no flags of their own."""
     near = pair.open(bind=SELECTIVE, op_flags=COMPLETION)
     receives = [pair.receive(1) for _ in range(3)]
     near.endpoint.sendmsg(Msg([b"1"], pair.peer, context="silent"))
@@ -28,9 +28,9 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
     expect_equal("messages", b"".join(receive.load() for receive in receives), b"123")
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The second of three; a long one, too."""
+    """Request the second of three entries; repeat with a long message."""
     near, receives = pair.talker(bind=SELECTIVE), [pair.receive(LONG) for _ in range(4)]
     for context, flags in (("a", NO_FLAGS), ("b", COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.sendmsg(Msg([b"x"], pair.peer, context=context), flags)
@@ -41,9 +41,9 @@ def sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     expect_equal("the long message", receives[3].load(), pattern(LONG))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The first receive of two is silent; both have their message."""
+    """Post two receives, the first of which is silent; both get their message."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
     buffers = [bytearray(6), bytearray(6)]
     near.endpoint.recv(buffers[0], context="silent")
@@ -56,7 +56,7 @@ def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> No
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without; of sends and receives."""
+    """Expect one entry of sends and receives each, with the flag and without."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for context, flags in (("with", COMPLETION), ("without", NO_FLAGS)):
@@ -81,7 +81,7 @@ def sends_with_more_are_sent_in_order(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def receives_with_more_are_posted_in_order(pair: Pair) -> None:
-    """The last has the flag, too: reading the queue posts it."""
+    """Set the flag on the last receive, too: reading the queue posts all of them."""
     near = pair.talker()
     for index in range(3):
         near.endpoint.recv(bytearray(1), context=index, flags=OpFlags.FI_MORE)
@@ -90,9 +90,9 @@ def receives_with_more_are_posted_in_order(pair: Pair) -> None:
     expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], [0, 1, 2])
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; the receive is for what comes next."""
+    """Use one byte too many; the receive gets the next message."""
     most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
         pair.near.endpoint.sendmsg(Msg([bytes(most), b"!"], pair.peer), OpFlags.FI_INJECT)
@@ -102,9 +102,9 @@ def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", receive.load(), b"the next")
 
 
-@page("FLAGS: FI_MULTI_RECV", "Its end is reported, even where receives are not.")
+@page("FLAGS: FI_MULTI_RECV", "The end is reported, even where receives are not.")
 def the_end_of_a_multi_receive_is_reported_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages, the one that fills the buffer; one behind it goes elsewhere, silently."""
+    """Report only the message that fills the buffer, of three; a later message goes elsewhere, silently."""
     near, buffer = pair.talker(bind=SELECTIVE), aligned(2 * 64 + 4)
     near.endpoint.recv(buffer, context="pool", flags=MULTI)
     near.endpoint.recv(bytearray(4), context="silent")
@@ -116,9 +116,9 @@ def the_end_of_a_multi_receive_is_reported_on_a_selective_queue(pair: Pair) -> N
     expect_equal("buffer", received, [b"one.", b"two.", b"more"])
 
 
-@page("FLAGS: FI_INJECT_COMPLETE", "It completes when the source may be reused.")
+@page("FLAGS: FI_INJECT_COMPLETE", "The operation completes when the source may be reused.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
-    """It is overwritten then, before there is a receive."""
+    """Overwrite the source on completion, before a receive is posted."""
     source = bytearray(pattern(200))
     pair.near.endpoint.sendmsg(Msg([source], pair.peer), OpFlags.FI_INJECT_COMPLETE)
     pair.near.finish()
@@ -130,7 +130,7 @@ def inject_complete_frees_the_source(pair: Pair) -> None:
 
 @page("FLAGS: FI_TRANSMIT_COMPLETE", "A send completes when the provider does not track it any more.")
 def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
-    """The source is overwritten, and the endpoint closed; the message is there for a later receive."""
+    """Overwrite the source and close the endpoint; a later receive still gets the message."""
     near, source = pair.open(), bytearray(pattern(200))
     near.endpoint.sendmsg(Msg([source], pair.peer), OpFlags.FI_TRANSMIT_COMPLETE)
     near.finish()
@@ -143,7 +143,7 @@ def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
 
 @page("FLAGS: FI_TRANSMIT_COMPLETE", "A receive may complete before its data is visible everywhere.")
 def receives_may_ask_for_less(pair: Pair) -> None:
-    """Here it is visible all the same."""
+    """Check that the data is visible all the same."""
     near, buffer = pair.talker(), bytearray(8)
     near.endpoint.recvmsg(Msg([buffer], context="in"), OpFlags.FI_TRANSMIT_COMPLETE)
     near.get(b"visible.")
@@ -151,7 +151,7 @@ def receives_may_ask_for_less(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), b"visible.")
 
 
-@page("FLAGS: FI_DELIVERY_COMPLETE", "It completes when the destination has processed the message.")
+@page("FLAGS: FI_DELIVERY_COMPLETE", "The send completes when the destination has processed the message.")
 def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
     """In the buffer of a receive that was ready, without its entry having been read; short and long."""
     near = pair.talker()
@@ -168,11 +168,11 @@ def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
 
 @page(
     "FLAGS: FI_FENCE",
-    "It is deferred until all operations before it, to the same peer, have completed.",
+    "The operation waits until all earlier ones to the same peer have completed.",
     needs={"fence"},
 )
 def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
-    """When the receive ends, what was written before is there."""
+    """Check that at the end of the receive all earlier writes are there."""
     memory = pair.memory(LONG)
     receive = pair.receive(4)
     pair.near.endpoint.write(pattern(LONG), *memory.at())
@@ -184,7 +184,7 @@ def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one are deferred, too.", needs={"fence", "rma"})
 def what_follows_a_fenced_send_waits_too(pair: Pair) -> None:
-    """When the message behind the fenced one is received, what was written before that is there."""
+    """Check that at the receive of the message behind the fence all earlier writes are there."""
     memory, receives = pair.memory(LONG), [pair.receive(1) for _ in range(2)]
     pair.near.endpoint.write(pattern(LONG), *memory.at())
     pair.near.endpoint.sendmsg(Msg([b"1"], pair.peer), OpFlags.FI_FENCE)
@@ -197,7 +197,7 @@ def what_follows_a_fenced_send_waits_too(pair: Pair) -> None:
 
 @page("FLAGS", "These flags are usable with the calls; others are refused.")
 def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
-    """Of searches, which are for tagged messages; of the other direction; nothing is posted."""
+    """Pass flags of searches, which need tagged messages, and of the other direction; nothing is posted."""
     near = pair.talker()
     for flag in (OpFlags.FI_DISCARD, OpFlags.FI_CLAIM, OpFlags.FI_FENCE, DATA):
         with expect_error(f"a receive with {flag!r}", Errno.FI_EBADFLAGS, Errno.FI_EINVAL):
@@ -215,11 +215,11 @@ def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
 
 page.leave(
     "FLAGS: FI_REMOTE_CQ_DATA",
-    "It says that data of the message is to be sent.",
+    "The flag requests that the message's data is sent.",
     "`fi_msg.sendmsg_sends_what_its_message_says`",
 )
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

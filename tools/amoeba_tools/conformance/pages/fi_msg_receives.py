@@ -22,13 +22,13 @@ from amoeba_tools.conformance.pair import Pair, Talker
 _MANY_RECEIVES = 80
 """More than a NIC keeps."""
 _ALIGNMENT = 64
-"""Of messages behind the first in a buffer for several."""
+"""Alignment of all messages but the first in a multi-receive buffer."""
 
 # Messages that do not fit
 
 
 def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
-    """A message of ``size`` bytes meets a receive of 8."""
+    """Truncate a message of ``size`` bytes at a receive of 8, and check both ends."""
     whole = bytearray(b"\xee" * 16)
     if not expected:
         pair.target.send(near.number, pattern(size), None, 3)
@@ -43,25 +43,25 @@ def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
     expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, size, 0))
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
-    """By a byte, and by most of it; nothing is written behind the buffer."""
+    """Truncate by a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
     for size in (9, 200):
         cut_short(pair, near, size, expected=True)
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
-    """By a byte, and by most of it; nothing is written behind the buffer."""
+    """Truncate by a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
     for size in (9, 200):
         cut_short(pair, near, size, expected=False)
 
 
-@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is truncated; olen is the number of lost bytes.")
 def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
-    """Expected and not; nothing is written behind the buffer."""
+    """Truncate a long message, expected and unexpected; bytes behind the buffer stay."""
     near = pair.talker()
     for expected in (True, False):
         cut_short(pair, near, LONG, expected=expected)
@@ -85,7 +85,7 @@ def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
 
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
-    """The last entry, and no other, has the flag: the buffer has been given back."""
+    """Check that only the last entry has the flag: the buffer has been released."""
     near, buffer = pair.talker(), aligned(3 * _ALIGNMENT + 3)
     words = (b"the", b"quick", b"", b"brown", b"fox")
     start = address_of(buffer)
@@ -103,7 +103,7 @@ def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
 
 @page("FLAGS: FI_MULTI_RECV", "Providers may align what is received.")
 def a_multi_receive_aligns_all_messages_but_the_first(pair: Pair) -> None:
-    """The first begins where the buffer does, the others where the address is a multiple of 64. All else stays."""
+    """Start the first message at the buffer, the others at multiples of 64. All other bytes stay."""
     near, whole = pair.talker(), aligned(256)
     whole[:] = b"\xee" * len(whole)
     start, buffer = address_of(whole), whole[29:135]
@@ -121,7 +121,7 @@ def a_multi_receive_aligns_all_messages_but_the_first(pair: Pair) -> None:
 
 @page("FLAGS: FI_MULTI_RECV", "The buffer is released when less than FI_OPT_MIN_MULTI_RECV of it is left.")
 def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
-    """Of 144 bytes, messages of 8 leave 80, then 16, which is less than 17; the next receive gets the third."""
+    """Leave 80 and then 16 of 144 bytes, of which 16 is less than 17; the next receive gets the third message."""
     near = pair.talker()
     near.endpoint.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV, 17)
     near.endpoint.recv(aligned(2 * _ALIGNMENT + 16), context="pool", flags=MULTI)
@@ -168,7 +168,7 @@ def a_multi_receive_takes_what_waits(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_DIRECTED_RECV, a receive takes messages of this peer only.")
 def a_directed_receive_waits_for_its_sender(pair: Pair) -> None:
-    """A stranger's message goes to the receive behind it, if it is expected, and not."""
+    """Send a stranger's message, expected and unexpected: the next receive gets it."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for expected in (True, False):
@@ -190,7 +190,7 @@ def a_directed_receive_waits_for_its_sender(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_ADDR_UNSPEC, any source matches.")
 def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
-    """It is older than one for the sender of the message."""
+    """Post the undirected receive before one for the message's sender."""
     near = pair.talker()
     near.endpoint.recv(bytearray(1), context="any")
     near.endpoint.recv(bytearray(1), src_addr=pair.peer, context="directed")
@@ -203,7 +203,7 @@ def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
 
 @page("fi_endpoint(3): fi_cancel", "A receive that is pending completes as cancelled: FI_ECANCELED.")
 def a_cancelled_receive_ends_and_takes_no_message(pair: Pair) -> None:
-    """The first of three; messages go to the others."""
+    """Cancel the first of three receives; messages go to the others."""
     near = pair.talker()
     buffers = {name: bytearray(4) for name in ("first", "second", "third")}
     for name, buffer in buffers.items():
@@ -218,7 +218,7 @@ def a_cancelled_receive_ends_and_takes_no_message(pair: Pair) -> None:
 
 @page("fi_endpoint(3): fi_cancel", "A receive that has completed stays completed, and nothing is said of the cancel.")
 def what_has_been_received_is_not_cancelled(pair: Pair) -> None:
-    """It is reported as a success, once; nobody is found to be cancelled."""
+    """Cancel a completed receive: success is reported once, and no receive is cancelled."""
     near, buffer = pair.talker(), bytearray(4)
     near.endpoint.recv(buffer, context="done")
     near.get(b"here")
@@ -240,9 +240,9 @@ def receives_beyond_what_is_kept_are_met_in_their_turn(pair: Pair) -> None:
         expect_equal("op_context", near.finish().op_context, number)
 
 
-@page("ERRORS: FI_EAGAIN", "What finds no room is refused, and may be tried again when there is room.")
+@page("ERRORS: FI_EAGAIN", "Operations without free space are refused, and may be retried later.")
 def sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted arrives, none that was refused."""
+    """Check that all accepted messages arrive, and no refused one."""
     near = pair.talker(tx_size=16)
     receive, count = [pair.receive(1) for _ in range(16)], 0
     with pair.fabric.frozen(), expect_error("more sends than the ring has entries", Errno.FI_EAGAIN):

@@ -22,7 +22,7 @@ _SET = WaitObj.FI_WAIT_SET
 
 
 def poll_set(pair: Pair, *members: CompletionQueue[Any] | Counter) -> PollSet:
-    """A poll set of these."""
+    """Open a poll set of these objects."""
     polled = pair.keep(pair.domain.poll_open())
     for member in members:
         polled.add(member)
@@ -30,7 +30,7 @@ def poll_set(pair: Pair, *members: CompletionQueue[Any] | Counter) -> PollSet:
 
 
 def polled_until(pair: Pair, polled: PollSet) -> list[CompletionQueue[Any] | Counter]:
-    """What the set names, as soon as it names something."""
+    """Poll until the set returns an object, and return the result."""
     deadline = time.monotonic() + pair.patience
     while not (named := polled.poll()) and time.monotonic() < deadline:
         pass
@@ -50,7 +50,7 @@ def waiting_queue(pair: Pair, waiting: WaitSet) -> CompletionQueue[Any]:
 
 @page("fi_poll", "Completion queues are returned that are not empty, and no others.")
 def queues_with_entries_are_polled(pair: Pair) -> None:
-    """Of two queues that with an entry; again as long as it is not read."""
+    """Poll two queues, one of which has an entry: it is returned until the entry is read."""
     near, idle, memory = pair.open(), pair.open(), pair.memory(1)
     polled = poll_set(pair, idle.queue, near.queue)
     expect_equal("before", polled.poll(), [])
@@ -65,7 +65,7 @@ def queues_with_entries_are_polled(pair: Pair) -> None:
 
 @page("fi_poll", "Queues with an error are returned, too.")
 def queues_with_errors_are_polled(pair: Pair) -> None:
-    """A key that is none."""
+    """Use an unknown key."""
     near, memory = pair.open(), pair.memory(1)
     polled = poll_set(pair, near.queue)
     peer, address, key = memory.at()
@@ -77,7 +77,7 @@ def queues_with_errors_are_polled(pair: Pair) -> None:
 
 @page("fi_poll", "A counter is returned if its value or its error value has changed since the last call.")
 def changed_counters_are_polled(pair: Pair) -> None:
-    """A success, then a failure; not a second time for either."""
+    """Let an operation succeed, then one fail; neither is returned twice."""
     near, (writes,) = counted(pair, BindFlags.FI_WRITE)
     polled, memory = poll_set(pair, writes), pair.memory(1)
     peer, address, key = memory.at()
@@ -90,7 +90,7 @@ def changed_counters_are_polled(pair: Pair) -> None:
     near.failure()
 
 
-@page("fi_poll", "As many are returned as there is room for.")
+@page("fi_poll", "The call returns as many as fit.")
 def no_more_are_polled_than_asked_for(pair: Pair) -> None:
     """Three that have changed, two at a time."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in range(3)]
@@ -102,7 +102,7 @@ def no_more_are_polled_than_asked_for(pair: Pair) -> None:
     expect(set(named[0] + named[1]) == set(counters), "expected each counter once")
 
 
-@page("fi_poll_del", "What has been removed is not returned.")
+@page("fi_poll_del", "Removed objects are not returned.")
 def removed_members_are_not_polled(pair: Pair) -> None:
     """One counter of two; what is not in the set cannot be removed."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in range(2)]
@@ -118,9 +118,9 @@ def removed_members_are_not_polled(pair: Pair) -> None:
 # Wait sets
 
 
-@page("fi_wait", "It returns when a queue or a counter of the set has been signalled.")
+@page("fi_wait", "The call returns when a queue or a counter of the set has been signalled.")
 def a_wait_ends_with_an_entry(pair: Pair) -> None:
-    """Of two queues, each in turn; then of a counter."""
+    """Signal each of two queues in turn, then a counter."""
     waiting, memory = wait_set(pair), pair.memory(1)
     sides = [pair.open(queue=waiting_queue(pair, waiting)) for _ in range(2)]
     counter = pair.keep(pair.domain.cntr_open(_SET, waiting))
@@ -133,16 +133,16 @@ def a_wait_ends_with_an_entry(pair: Pair) -> None:
     expect_equal("counter", counter.read(), 1)
 
 
-@page("fi_wait: timeout", "It ends when the time is over, if nothing was signalled.")
+@page("fi_wait: timeout", "The wait ends at the timeout if no object was signalled.")
 def a_wait_ends_with_its_time(pair: Pair) -> None:
-    """Of a queue that nothing is posted to."""
+    """Wait for a queue that no operation reports to."""
     waiting = wait_set(pair)
     pair.open(queue=waiting_queue(pair, waiting))
     with expect_error("a wait for nothing", Errno.FI_ETIMEDOUT, Errno.FI_EAGAIN):
         waiting.wait(0.01)
 
 
-@page("fi_wait_open: FI_WAIT_FD", "One descriptor tells of all that belong to the set.", needs={"wait_fd"})
+@page("fi_wait_open: FI_WAIT_FD", "One descriptor stands for all members of the set.", needs={"wait_fd"})
 def a_descriptor_tells_of_all_members(pair: Pair) -> None:
     """After fi_trywait of the set alone, as the page has it: of a queue, and of events."""
     waiting, memory = wait_set(pair, WaitObj.FI_WAIT_FD), pair.memory(1)
@@ -153,7 +153,7 @@ def a_descriptor_tells_of_all_members(pair: Pair) -> None:
     while not (entries := near.queue.read()) and time.monotonic() < deadline:
         if pair.fabric.trywait(waiting):
             ready, _, _ = select.select([waiting], [], [], pair.patience)
-            expect(ready, "expected the descriptor to be readable while an operation is under way")
+            expect(ready, "expected the descriptor to be readable while an operation is outstanding")
     expect_equal("entries", len(entries), 1)
     expect(pair.fabric.trywait(waiting), "expected nothing more to be read")
     events.write(9)
@@ -178,8 +178,8 @@ def a_wait_set_must_be_given(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
-page.leave("fi_poll_open, fi_wait_open: flags", "They are reserved, and 0.", "The calls take none.")
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
+page.leave("fi_poll_open, fi_wait_open: flags", "Flags are reserved, and 0.", "The calls take none.")
 page.leave(
     "fi_close",
     "A set with members is not closed: FI_EBUSY.",
@@ -187,7 +187,7 @@ page.leave(
 )
 page.leave(
     "fi_poll",
-    "It may name queues and counters that have nothing new; applications read to find out.",
+    "The result may include queues and counters without news; applications read them.",
     "It allows that; none is named: `fi_poll.queues_with_entries_are_polled`",
 )
 page.leave(
@@ -197,12 +197,12 @@ page.leave(
 )
 page.leave(
     "fi_trywait",
-    "It is called before a descriptor is waited for; without it, nothing is said of the wait.",
+    "Applications call fi_trywait before they wait; otherwise the wait is undefined.",
     "`fi_cq.trywait_tells_of_entries_that_are_there`",
 )
 page.leave(
     "fi_control: FI_GETWAIT, FI_GETWAITOBJ",
-    "They tell the descriptor, and its kind.",
+    "The commands return the descriptor, and its kind.",
     "`fi_poll.a_descriptor_tells_of_all_members`",
 )
 page.leave("RETURN VALUES", "Numbers of entries, or a negative errno.", "[How C becomes Python](libfabric.md).")

@@ -21,12 +21,12 @@ _GUARD = 16
 
 
 def pattern(size: int, seed: int = 1) -> bytes:
-    """Bytes of which no stretch looks like another."""
+    """Return bytes of which no stretch looks like another."""
     return bytes((seed + 37 * index + index // 7 * 11 + index // 256) & 0xFF for index in range(size))
 
 
 def message(memory: RemoteMemory, *buffers: Buffer, offset: int = 0, context: object = None, data: int = 0) -> RmaMsg:
-    """A ``struct fi_msg_rma`` on consecutive bytes of the target's memory."""
+    """Return a ``struct fi_msg_rma`` on consecutive bytes of the target's memory."""
     size = sum(memoryview(buffer).nbytes for buffer in buffers)
     peer, address, key = memory.at(offset)
     return RmaMsg(buffers, peer, [RmaIov(address, size, key)], context=context, data=data)
@@ -47,7 +47,7 @@ def write_stores_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Transfers have byte granularity: any address and any length.")
 def unaligned_writes_store_these_bytes_and_no_others(pair: Pair) -> None:
-    """Every offset within a beat of 32 bytes, from a source that is aligned otherwise."""
+    """Use every offset within a beat of 32 bytes, from a source that is aligned otherwise."""
     source = pattern(64)
     for offset in range(1, 32, 3):
         memory = pair.memory(96)
@@ -59,7 +59,7 @@ def unaligned_writes_store_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Transfers have byte granularity: any address and any length.")
 def unaligned_reads_fetch_these_bytes_and_no_others(pair: Pair) -> None:
-    """Every offset within a beat of 32 bytes, to a place that is aligned otherwise."""
+    """Use every offset within a beat of 32 bytes, to a place that is aligned otherwise."""
     memory = pair.memory(pattern(96))
     for offset in range(1, 32, 3):
         result = bytearray(b"\xee" * 64)
@@ -71,7 +71,7 @@ def unaligned_reads_fetch_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
-    """It has a completion like any other."""
+    """Expect an ordinary completion."""
     memory = pair.memory(b"\xee" * 8)
     pair.near.endpoint.write(b"", *memory.at(), context="empty")
     expect_equal("op_context", pair.near.finish().op_context, "empty")
@@ -80,7 +80,7 @@ def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def read_of_no_bytes_completes(pair: Pair) -> None:
-    """It has a completion like any other."""
+    """Expect an ordinary completion."""
     memory = pair.memory(8)
     pair.near.endpoint.read(bytearray(), *memory.at(), context="empty")
     expect_equal("op_context", pair.near.finish().op_context, "empty")
@@ -88,7 +88,7 @@ def read_of_no_bytes_completes(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_writes_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length, beginning at an odd address."""
+    """Use several frames, the last of odd length, beginning at an odd address."""
     memory = pair.memory(LONG + 2)
     pair.near.endpoint.write(pattern(LONG), *memory.at(1))
     pair.near.finish()
@@ -97,7 +97,7 @@ def long_writes_arrive_whole(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_reads_arrive_whole(pair: Pair) -> None:
-    """Several frames, the last of odd length, beginning at an odd address."""
+    """Use several frames, the last of odd length, beginning at an odd address."""
     memory = pair.memory(pattern(LONG + 2))
     result = bytearray(LONG)
     pair.near.endpoint.read(result, *memory.at(1))
@@ -120,7 +120,7 @@ def more_than_max_msg_size_is_refused(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Operations are asynchronous: a completion queue reports the end of each, with its context.")
 def every_operation_reports_its_own_context(pair: Pair) -> None:
-    """Sixteen under way at a time, each with an object of its own as context."""
+    """Keep sixteen operations outstanding, each with its own object as context."""
     memory = pair.memory(16)
     contexts = [object() for _ in range(16)]
     for index, context in enumerate(contexts):
@@ -143,7 +143,7 @@ def writev_gathers_its_buffers(pair: Pair) -> None:
 
 @page("fi_writemsg", "rma_iov lists the pieces of remote memory that receive the bytes of msg_iov, in order.")
 def writemsg_scatters_over_remote_segments(pair: Pair) -> None:
-    """Three segments, in two regions, that end elsewhere than the local buffers do."""
+    """Use three segments, in two regions, whose ends differ from those of the local buffers."""
     one, two = pair.memory(32), pair.memory(32)
     whole = pattern(40)
     segments = [
@@ -159,7 +159,7 @@ def writemsg_scatters_over_remote_segments(pair: Pair) -> None:
 
 @page("fi_writemsg", "The lengths of the remote segments add up to those of the local buffers.")
 def writemsg_of_different_lengths_is_refused(pair: Pair) -> None:
-    """One byte too many on either side; nothing is written."""
+    """Use one byte too many on either side; nothing is written."""
     memory = pair.memory(32)
     for size in (15, 17):
         with expect_error(f"16 bytes for {size}", Errno.FI_EINVAL):
@@ -173,7 +173,7 @@ def writemsg_of_different_lengths_is_refused(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, the buffer may be reused as soon as the call returns.")
 def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
-    """Sources from 1 byte to inject_size are overwritten at once."""
+    """Overwrite sources from 1 byte to inject_size at once."""
     for size in (1, 8, 9, pair.info.tx_attr.inject_size):
         memory, source = pair.memory(size), bytearray(pattern(size))
         pair.near.endpoint.inject_write(source, *memory.at())
@@ -185,7 +185,7 @@ def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, there is no completion unless it fails.")
 def inject_write_is_not_reported(pair: Pair) -> None:
-    """What follows it is reported, it is not."""
+    """Inject a write, then post a reported one: only the second has an entry."""
     memory = pair.memory(8)
     pair.near.endpoint.inject_write(b"injected", *memory.at())
     pair.near.endpoint.write(b"", *memory.at(), context="next")
@@ -195,7 +195,7 @@ def inject_write_is_not_reported(pair: Pair) -> None:
 
 @page("fi_inject_write", "As with fi_inject, the length is limited by inject_size.")
 def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; nothing is written."""
+    """Use one byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
     memory = pair.memory(most + 1)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -210,18 +210,18 @@ def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
 
 @page("fi_writedata", "The data arrives at the target's completion queue, with what was written in place.")
 def writedata_tells_the_target(pair: Pair) -> None:
-    """All 64 bits arrive, once, after the bytes."""
+    """Expect all 64 bits, once, after the bytes."""
     memory, data = pair.memory(16), 0xFEDC_BA98_7654_3210
     pair.near.endpoint.writedata(pattern(16), data, *memory.at(), context="told")
     (entry,) = pair.target.hear(1, pair.patience)
     expect_equal("data", entry.data, data)
-    expect_equal("memory when it was told", memory.load(), pattern(16))
+    expect_equal("memory at the target's completion", memory.load(), pattern(16))
     expect_equal("op_context", pair.near.finish().op_context, "told")
 
 
 @page("fi_inject_writedata", "As fi_inject_write, with data for the target's completion queue.")
 def inject_writedata_tells_the_target_and_not_the_initiator(pair: Pair) -> None:
-    """The source is overwritten at once, and success is not reported."""
+    """Overwrite the source at once; success is not reported."""
     memory, source = pair.memory(16), bytearray(pattern(16))
     pair.near.endpoint.inject_writedata(source, 77, *memory.at())
     source[:] = b"\xee" * 16
@@ -235,7 +235,7 @@ def inject_writedata_tells_the_target_and_not_the_initiator(pair: Pair) -> None:
 
 @page("DESCRIPTION", "The target is not notified when its memory is written or read without data.")
 def writes_and_reads_do_not_notify_the_target(pair: Pair) -> None:
-    """The first entry at the target is of what is sent with data afterwards."""
+    """Write and read without data, then write with data: the target's first entry is of the last."""
     memory = pair.memory(8)
     pair.near.endpoint.write(pattern(8), *memory.at())
     pair.near.endpoint.read(bytearray(8), *memory.at())
@@ -260,7 +260,7 @@ def read_fetches_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("fi_read", "A read leaves the remote region as it was.")
 def read_leaves_the_target_alone(pair: Pair) -> None:
-    """The region does not even allow to be written."""
+    """Read a region that does not allow writes."""
     memory, result = pair.memory(pattern(40), MrAccess.FI_REMOTE_READ), bytearray(40)
     pair.near.endpoint.read(result, *memory.at())
     pair.near.finish()
@@ -281,7 +281,7 @@ def readv_scatters_to_its_buffers(pair: Pair) -> None:
 
 @page("fi_readmsg", "rma_iov lists the pieces of remote memory that fill the buffers of msg_iov, in order.")
 def readmsg_gathers_remote_segments(pair: Pair) -> None:
-    """Three segments, in two regions, that end elsewhere than the local buffers do."""
+    """Use three segments, in two regions, whose ends differ from those of the local buffers."""
     one, two = pair.memory(pattern(32)), pair.memory(pattern(32, 9))
     segments = [
         RmaIov(one.address + 2, 5, one.key),
@@ -297,7 +297,7 @@ def readmsg_gathers_remote_segments(pair: Pair) -> None:
 
 @page("fi_readmsg", "The lengths of the remote segments add up to those of the local buffers.")
 def readmsg_of_different_lengths_is_refused(pair: Pair) -> None:
-    """One byte too many on either side; nothing is read."""
+    """Use one byte too many on either side; nothing is read."""
     memory, result = pair.memory(pattern(32)), bytearray(16)
     for size in (15, 17):
         with expect_error(f"{size} bytes for 16", Errno.FI_EINVAL):
@@ -311,7 +311,7 @@ def readmsg_of_different_lengths_is_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C: what they write, read and report."""
+    """Make one call of each kind through the C names: what they write, read and report."""
     memory, ep = pair.memory(64), pair.near.endpoint
     peer, address, key = memory.at()
     parts = [bytearray(3), bytearray(5)]
@@ -334,9 +334,9 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
     expect_equal("data", [entry.data for entry in pair.target.hear(2, pair.patience)], [66, 77])
 
 
-@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+@page("ARGUMENTS: context", "The context is ignored where no success is reported.")
 def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
-    """Of two writes with a context, the one that is not reported leaves nothing of it."""
+    """Post two writes with a context: the one that is not reported leaves no trace of its context."""
     near, memory = pair.selective(), pair.memory(16)
     near.endpoint.write(pattern(8), *memory.at(), context=["of no use"])
     near.endpoint.write(pattern(8, 2), *memory.at(8), context="reported", flags=OpFlags.FI_COMPLETION)
@@ -358,7 +358,7 @@ def reads_need_not_begin_where_writes_began(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr, src_addr", "Connected endpoints ignore them.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """A write and a read with numbers that nobody has given out."""
+    """Write and read with numbers outside the address vector."""
     memory, result = bytearray(8), bytearray(8)
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     calling, answering = Parties(pair).connect()
@@ -371,7 +371,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_writemsg, fi_readmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """Both ways; all other checks are of connectionless endpoints."""
+    """Send both ways; all other checks are of connectionless endpoints."""
     memory, result = bytearray(40), bytearray(40)
     region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
     segments = [RmaIov(region.address + at, 20, region.key) for at in (20, 0)]
@@ -386,7 +386,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("fi_write, fi_read (1.11)", "A connected endpoint must have its peer first.", needs={"connected"})
 def nothing_is_written_before_there_is_a_connection(pair: Pair) -> None:
-    """It is enabled, and no more."""
+    """Use an endpoint that is enabled, but not connected."""
     memory, alone = pair.memory(8), Parties(pair).endpoint()
     with expect_error("a write", Errno.FI_ENOTCONN):
         alone.endpoint.write(pattern(8), *memory.at())
@@ -412,7 +412,7 @@ def registered_buffers_are_used_through_their_descriptor(pair: Pair) -> None:
 
 @page("ARGUMENTS: desc", "desc is an array of descriptors, one per buffer, where there are several buffers.")
 def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
-    """Two regions; one descriptor too few is refused."""
+    """Use two regions; one descriptor too few is refused."""
     memory = pair.memory(64)
     buffers = [bytearray(pattern(32, seed)) for seed in (1, 2)]
     regions = [pair.local(buffer, MrAccess.FI_WRITE) for buffer in buffers]
@@ -425,7 +425,7 @@ def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr", "dest_addr names a peer of the address vector.")
 def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
-    """The number after the last one; nothing is written."""
+    """Use the number after the last peer; the memory stays."""
     memory = pair.memory(8)
     _, address, key = memory.at()
     with expect_error("an unknown dest_addr", Errno.FI_EINVAL, Errno.FI_EADDRNOTAVAIL):
@@ -436,7 +436,7 @@ def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
 
 @page("SYNOPSIS", "addr and key are numbers of 64 bits.")
 def addresses_and_keys_beyond_64_bits_are_refused(pair: Pair) -> None:
-    """They must not be cut to what fits."""
+    """Check that larger numbers are refused, not truncated."""
     memory = pair.memory(8)
     peer, address, key = memory.at()
     for wrong in ((address + (1 << 64), key), (address, key + (1 << 64)), (-1, key)):
@@ -458,17 +458,17 @@ def entries_say_whether_it_was_a_read_or_a_write(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "ARGUMENTS: addr",
-    "It is a virtual address, or an offset into the region.",
+    "The address is virtual, or an offset into the region.",
     "`fi_mr.regions_are_addressed_by_virtual_address`, `fi_mr.regions_are_addressed_by_offset_without_virt_addr`",
 )
-page.leave("ARGUMENTS: key", "It protects the remote memory.", "`fi_mr.a_wrong_key_is_refused`")
+page.leave("ARGUMENTS: key", "The key protects the remote memory.", "`fi_mr.a_wrong_key_is_refused`")
 page.leave(
     "DESCRIPTION, fi_write (1.11)",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
 page.leave(

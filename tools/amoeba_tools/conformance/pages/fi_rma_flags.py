@@ -24,7 +24,7 @@ def writemsg_with_remote_cq_data_tells_the_target(pair: Pair) -> None:
 
 @page("FLAGS: FI_REMOTE_CQ_DATA", "Without the flag, the data of a message is not sent.")
 def writemsg_without_remote_cq_data_is_silent(pair: Pair) -> None:
-    """The first entry at the target is of what is sent with data afterwards."""
+    """Write without the flag, then with data: the target's first entry is of the second write."""
     memory = pair.memory(8)
     pair.near.endpoint.writemsg(message(memory, pattern(8), data=1))
     pair.near.endpoint.writedata(b"", 2, *memory.at())
@@ -42,9 +42,9 @@ def writemsg_with_inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
     expect_equal("memory", memory.load(), pattern(13) + pattern(27, 5))
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
+@page("FLAGS: FI_INJECT", "FI_INJECT is limited to inject_size.")
 def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; nothing is written."""
+    """Use one byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
     memory = pair.memory(most + 1)
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
@@ -53,9 +53,9 @@ def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(most + 1))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages only the second has the flag."""
+    """Set the flag on the second of three messages only."""
     near, memory = pair.selective(), pair.memory(8)
     for context, flags in (("a", NO_FLAGS), ("b", OpFlags.FI_COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.writemsg(message(memory, pattern(8), context=context), flags)
@@ -66,7 +66,7 @@ def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without."""
+    """Expect one entry each, with the flag and without."""
     memory = pair.memory(8)
     for context, flags in (("a", OpFlags.FI_COMPLETION), ("b", NO_FLAGS)):
         pair.near.endpoint.writemsg(message(memory, pattern(8), context=context), flags)
@@ -87,7 +87,7 @@ def requests_with_more_are_carried_out(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT_COMPLETE", "The source may be reused when the completion has been read.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
-    """It is overwritten then; the target gets what it held."""
+    """Overwrite the source on completion; the target gets the old content."""
     memory, source = pair.memory(200), bytearray(pattern(200))
     pair.near.endpoint.writemsg(message(memory, source), OpFlags.FI_INJECT_COMPLETE)
     pair.near.finish()
@@ -99,7 +99,7 @@ def inject_complete_frees_the_source(pair: Pair) -> None:
 
 @page("FLAGS: FI_TRANSMIT_COMPLETE", "The operation no longer depends on this side once its completion is read.")
 def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
-    """The source is overwritten, and the endpoint closed; the target gets what it held."""
+    """Overwrite the source and close the endpoint; the target gets the old content."""
     memory, source = pair.memory(200), bytearray(pattern(200))
     near = pair.open()
     near.endpoint.writemsg(message(memory, source), OpFlags.FI_TRANSMIT_COMPLETE)
@@ -111,7 +111,7 @@ def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
 
 @page("FLAGS: FI_DELIVERY_COMPLETE", "The destination has processed the operation when the completion is generated.")
 def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
-    """The target's program finds every byte, without anything else having been sent."""
+    """Find every byte from the target's program, without further traffic."""
     memory = pair.memory(LONG)
     pair.near.endpoint.writemsg(message(memory, pattern(LONG)), OpFlags.FI_DELIVERY_COMPLETE)
     pair.near.finish()
@@ -120,7 +120,7 @@ def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "A fenced operation waits for all earlier ones to the same peer.", needs={"fence"})
 def fenced_read_sees_all_earlier_writes(pair: Pair) -> None:
-    """Eight long writes, none of them waited for."""
+    """Read behind eight long writes, none of which has been waited for."""
     memory, result = pair.memory(4096), bytearray(4096)
     for index in range(8):
         pair.near.endpoint.write(pattern(512, index), *memory.at(512 * index))
@@ -131,7 +131,7 @@ def fenced_read_sees_all_earlier_writes(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "A fenced operation waits for all earlier ones to the same peer.", needs={"fence"})
 def fenced_write_leaves_earlier_reads_alone(pair: Pair) -> None:
-    """A long read gets what was there before the fenced write over it."""
+    """Read long memory, then overwrite it by a fenced write: the read gets the old content."""
     memory, result = pair.memory(pattern(LONG)), bytearray(LONG)
     pair.near.endpoint.read(result, *memory.at())
     pair.near.endpoint.writemsg(message(memory, pattern(LONG, 99)), OpFlags.FI_FENCE)
@@ -142,7 +142,7 @@ def fenced_write_leaves_earlier_reads_alone(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one wait, too.", needs={"fence"})
 def what_follows_a_fenced_operation_waits_too(pair: Pair) -> None:
-    """A read, posted after a fenced operation on other memory, sees writes from before it."""
+    """Post a read behind a fenced operation on other memory: the read sees writes from before the fence."""
     memory, other, result = pair.memory(2048), pair.memory(8), bytearray(2048)
     for index in range(4):
         pair.near.endpoint.write(pattern(512, index), *memory.at(512 * index))
@@ -165,7 +165,7 @@ def fence_holds_for_messages_of_several_segments(pair: Pair) -> None:
 
 @page("FLAGS", "These flags are usable with the calls; others are refused.")
 def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
-    """Some that belong to receive calls; nothing is written."""
+    """Pass flags that belong to receive calls; the memory stays."""
     memory = pair.memory(8)
     for flag in (OpFlags.FI_PEEK, OpFlags.FI_MATCH_COMPLETE):
         with expect_error(repr(flag), Errno.FI_EBADFLAGS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
@@ -176,7 +176,7 @@ def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
 
 @page("FLAGS", "Flags of fi_writemsg and fi_readmsg override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, those of the messages do not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the messages'; other calls have no flags of their own."""
     near = pair.open(bind=BindFlags.FI_SELECTIVE_COMPLETION, op_flags=OpFlags.FI_COMPLETION)
     memory = pair.memory(8)
     near.endpoint.writemsg(message(memory, pattern(8), context="silent write"))
@@ -205,8 +205,8 @@ def commit_complete_means_that_it_is_there(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("FLAGS: FI_MORE", "Its use may improve performance.", "It need not.")
-page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "It need not.")
+page.leave("FLAGS: FI_MORE", "The flag may improve performance.", "The page requires nothing.")
+page.leave("FLAGS: FI_INJECT", "The provider may have to copy the data.", "The page requires nothing.")
 page.leave(
     "FLAGS: FI_FENCE",
     "From one fenced operation to the next, the endpoint's order holds.",

@@ -22,7 +22,7 @@ ALL = 2**64 - 1
 
 
 def contexts(near: Talker, count: int) -> list[object]:
-    """Those of the next receives to end."""
+    """Return the contexts of the next receives to end."""
     return [entry.op_context for entry in near.finish_all(count)]
 
 
@@ -57,7 +57,7 @@ def a_receive_without_mask_wants_the_whole_tag(pair: Pair) -> None:
 
 @page("DESCRIPTION", "send_tag & ~ignore == recv_tag & ~ignore")
 def ignored_bits_of_the_receives_own_tag_do_not_matter(pair: Pair) -> None:
-    """The receive has other low bits than both messages."""
+    """Post a receive whose low bits differ from those of both messages."""
     near = pair.talker()
     for tag in (0x1200, 0x12FF):
         near.endpoint.trecv(bytearray(1), 0x12A5, 0xFF, context="masked")
@@ -78,7 +78,7 @@ def the_receive_posted_first_takes_the_message(pair: Pair) -> None:
     expect_equal("receives", contexts(near, 4), ["low", "exact", "any", "exact too"])
 
 
-@page("fi_endpoint(3): FI_ORDER_SAS", "Of the messages that wait, a receive takes the first that matches.")
+@page("fi_endpoint(3): FI_ORDER_SAS", "A receive takes the first waiting message that matches.")
 def the_message_sent_first_is_received(pair: Pair) -> None:
     """Others wait on, and are there for later receives."""
     near = pair.talker()
@@ -93,7 +93,7 @@ def the_message_sent_first_is_received(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAS", "Messages with the same tag are received in the order in which they were sent.")
 def messages_with_one_tag_keep_their_order(pair: Pair) -> None:
-    """Two tags by turns, sent by this side; each receive gets the one whose turn it is."""
+    """Send two tags alternately from this side; each receive gets the next message with its tag."""
     near = pair.talker()
     receives = [pair.receive(1, tag) for tag in (7, 7, 7, 8, 8, 8)]
     for index in range(6):
@@ -123,7 +123,7 @@ def tagged_and_other_messages_are_apart(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_DIRECTED_RECV, a receive takes messages of this peer only.")
 def a_directed_tagged_receive_waits_for_its_sender(pair: Pair) -> None:
-    """A stranger's message with the same tag goes to the receive behind it."""
+    """Send a stranger's message with the same tag, which goes to the next receive."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     near.endpoint.trecv(bytearray(8), TAG, src_addr=pair.peer, context="directed")
@@ -183,7 +183,7 @@ def tagged_vectors_are_gathered_and_scattered(pair: Pair) -> None:
     expect_equal("buffers", bytes(whole), pattern(50))
 
 
-@page("fi_tsendmsg", "It takes a struct fi_msg_tagged; data in it is optional.")
+@page("fi_tsendmsg", "The call takes a struct fi_msg_tagged, whose data is optional.")
 def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
     """Buffers, tag, context; its data only with FI_REMOTE_CQ_DATA."""
     message = TaggedMsg(scattered(pattern(20), 7), pair.peer, TAG, context="msg", data=99)
@@ -196,7 +196,7 @@ def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
         expect_equal("memory", receive.load(), pattern(20))
 
 
-@page("fi_trecvmsg", "It takes a struct fi_msg_tagged, with tag and mask.")
+@page("fi_trecvmsg", "The call takes a struct fi_msg_tagged, with tag and mask.")
 def trecvmsg_receives_what_its_message_says(pair: Pair) -> None:
     """Buffers, tag, mask and context."""
     near, whole = pair.talker(), bytearray(20)
@@ -208,7 +208,7 @@ def trecvmsg_receives_what_its_message_says(pair: Pair) -> None:
 
 @page("fi_tinject", "As with fi_inject, the buffer may be reused at once, and no success is reported.")
 def tinject_has_taken_the_data_and_is_not_reported(pair: Pair) -> None:
-    """Sources from 1 byte to inject_size are overwritten at once."""
+    """Overwrite sources from 1 byte to inject_size at once."""
     for size in (1, 8, 9, pair.info.tx_attr.inject_size):
         receive, source = pair.receive(size, TAG), bytearray(pattern(size))
         pair.near.endpoint.tinject(source, pair.peer, TAG)
@@ -220,9 +220,9 @@ def tinject_has_taken_the_data_and_is_not_reported(pair: Pair) -> None:
     pair.near.nothing_more()
 
 
-@page("fi_tsenddata", "It sends remote CQ data along, which is in the entry of the peer's receive.")
+@page("fi_tsenddata", "The call also sends remote CQ data, which is in the entry of the peer's receive.")
 def tsenddata_brings_data_and_tag(pair: Pair) -> None:
-    """All 64 bits of both."""
+    """Expect all 64 bits of both."""
     receive = pair.receive(8, ALL)
     pair.near.endpoint.tsenddata(b"has data", ALL - 1, pair.peer, ALL)
     pair.near.finish()
@@ -230,9 +230,9 @@ def tsenddata_brings_data_and_tag(pair: Pair) -> None:
     expect_equal("flags, data, tag", (heard.flags, heard.data, heard.tag), (RECEIVED | DATA, ALL - 1, ALL))
 
 
-@page("fi_tinjectdata", "It is fi_tinject with remote CQ data.")
+@page("fi_tinjectdata", "The call is fi_tinject with remote CQ data.")
 def tinjectdata_brings_data_and_is_not_reported(pair: Pair) -> None:
-    """The source is overwritten at once."""
+    """Overwrite the source at once."""
     receive, source = pair.receive(24, TAG), bytearray(pattern(24))
     pair.near.endpoint.tinjectdata(source, 12345, pair.peer, TAG)
     source[:] = bytes(24)
@@ -261,9 +261,9 @@ def tagged_messages_that_do_not_fit_are_cut(pair: Pair) -> None:
         expect_equal("the sender's err", [each.err for each in pair.target.hear(1, pair.patience)], [0])
 
 
-@page("FLAGS: FI_MATCH_COMPLETE", "It completes when the message was matched, or discarded by the target.")
+@page("FLAGS: FI_MATCH_COMPLETE", "The send completes when the target has matched or discarded the message.")
 def a_tagged_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
-    """A receive for another tag is none."""
+    """Post a receive for another tag, which does not complete the send."""
     near = pair.talker()
     other = pair.receive(8, TAG + 1)
     near.endpoint.tsend(b"matched?", pair.peer, TAG, context="matched", flags=OpFlags.FI_MATCH_COMPLETE)
@@ -279,7 +279,7 @@ def a_tagged_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_MULTI_RECV", "The buffer takes one message with its tag after another.")
 def a_tagged_multi_receive_takes_only_its_tag(pair: Pair) -> None:
-    """A message between them has another."""
+    """Send a message with another tag in between."""
     near, buffer = pair.talker(), aligned(64 + 4)
     near.endpoint.trecv(buffer, TAG, context="pool", flags=MULTI)
     near.endpoint.trecv(bytearray(4), TAG + 1, context="other")
@@ -291,9 +291,9 @@ def a_tagged_multi_receive_takes_only_its_tag(pair: Pair) -> None:
     expect_equal("buffer", (bytes(buffer[:4]), bytes(buffer[64:])), (b"half", b"full"))
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def tagged_receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The first receive of two is silent; both have their message."""
+    """Post two receives, the first of which is silent; both get their message."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
     for context, flags in (("silent", OpFlags(0)), ("loud", OpFlags.FI_COMPLETION)):
         near.endpoint.trecv(bytearray(1), TAG, context=context, flags=flags)
@@ -304,7 +304,7 @@ def tagged_receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair
 
 @page("fi_endpoint(3): fi_cancel", "A receive that is pending completes as cancelled: FI_ECANCELED.")
 def a_cancelled_tagged_receive_takes_no_message(pair: Pair) -> None:
-    """The message goes to the one behind it."""
+    """Cancel a receive; the message goes to the next one."""
     near = pair.talker()
     for context in ("first", "second"):
         near.endpoint.trecv(bytearray(1), TAG, context=context)

@@ -19,7 +19,7 @@ SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION
 
 @page("SYNOPSIS", "Every call is there, with these arguments in this order.")
 def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
-    """One of each, through the calls of C, to the target and from it."""
+    """Make one call of each kind through the C names, to the target and from it."""
     near, peer = pair.talker(), pair.peer
     receives = [pair.receive(8, tag) for tag in range(6)]
     ep = near.endpoint
@@ -46,7 +46,7 @@ def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
 
 @page("DESCRIPTION", "An endpoint must be enabled before messages are sent and receives posted.")
 def nothing_is_sent_or_received_before_enable(pair: Pair) -> None:
-    """It has a queue and an address vector, and is not enabled."""
+    """Use an endpoint with a queue and an address vector that is not enabled."""
     queue, endpoint = pair.keep(pair.domain.cq_open()), pair.keep(pair.domain.endpoint())
     endpoint.bind(queue, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
     endpoint.bind(pair.peers)
@@ -77,7 +77,7 @@ def receives_may_be_posted_before_there_is_a_connection(pair: Pair) -> None:
 
 @page("ARGUMENTS: dest_addr", "Connected endpoints ignore it, and src_addr.", needs={"connected"})
 def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
-    """Numbers that nobody has given out; short and long messages."""
+    """Pass numbers outside the address vector, with short and long messages."""
     calling, answering = Parties(pair).connect()
     for size in (8, LONG):
         buffer = bytearray(size)
@@ -91,7 +91,7 @@ def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
 
 @page("fi_tsendmsg, fi_trecvmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
 def messages_go_over_connections(pair: Pair) -> None:
-    """With data and a mask, both ways; all other checks are of connectionless endpoints."""
+    """Send data both ways, with a mask; all other checks are of connectionless endpoints."""
     calling, answering = Parties(pair).connect()
     for near, far in ((calling, answering), (answering, calling)):
         buffer = bytearray(20)
@@ -105,7 +105,7 @@ def messages_go_over_connections(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_ADDR_UNSPEC, any source matches.")
 def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
-    """It is older than one for the sender of the message."""
+    """Post the undirected receive before one for the message's sender."""
     near = pair.talker()
     near.endpoint.trecv(bytearray(1), TAG, src_addr=FI_ADDR_UNSPEC, context="any")
     near.endpoint.trecv(bytearray(1), TAG, src_addr=pair.peer, context="directed")
@@ -115,7 +115,7 @@ def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every operation's context is returned with its completion.")
 def every_message_reports_its_own_context(pair: Pair) -> None:
-    """Eight receives and eight sends under way, each with an object of its own."""
+    """Keep eight receives and eight sends outstanding, each with its own object."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     posted = [object() for _ in range(16)]
@@ -131,7 +131,7 @@ def every_message_reports_its_own_context(pair: Pair) -> None:
 
 @page("FLAGS", "Flags of fi_tsendmsg override those of the endpoint.")
 def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
-    """The endpoint's ask for completions, that of the message does not; other calls have no flags of their own."""
+    """Request completions by the endpoint's flags, not by the message's; other calls have no flags of their own."""
     near = pair.open(bind=SELECTIVE, op_flags=COMPLETION)
     receives = [pair.receive(1, TAG) for _ in range(3)]
     near.endpoint.tsendmsg(TaggedMsg([b"1"], pair.peer, TAG, context="silent"))
@@ -143,9 +143,9 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
     expect_equal("messages", b"".join(receive.load() for receive in receives), b"123")
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+@page("FLAGS: FI_COMPLETION", "The flag requests an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def tagged_sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The second of three."""
+    """Request the second of three entries."""
     near, receives = pair.talker(bind=SELECTIVE), [pair.receive(1, TAG) for _ in range(3)]
     for context, flags in (("a", NO_FLAGS), ("b", COMPLETION), ("c", NO_FLAGS)):
         near.endpoint.tsendmsg(TaggedMsg([b"x"], pair.peer, TAG, context=context), flags)
@@ -156,7 +156,7 @@ def tagged_sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -
 
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without; of sends and receives."""
+    """Expect one entry of sends and receives each, with the flag and without."""
     near = pair.talker()
     own = pair.introduce(near.endpoint)
     for flags in (COMPLETION, NO_FLAGS):
@@ -168,7 +168,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Of each direction seven with the flag, the eighth without it."""
+    """Post seven requests of each direction with the flag, and an eighth without."""
     near = pair.talker()
     own, buffers = pair.introduce(near.endpoint), [bytearray(1) for _ in range(8)]
     for tag, buffer in enumerate(buffers):
@@ -195,9 +195,9 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(most))
 
 
-@page("FLAGS: FI_INJECT_COMPLETE", "It completes when the source may be reused.")
+@page("FLAGS: FI_INJECT_COMPLETE", "The operation completes when the source may be reused.")
 def inject_complete_frees_the_source(pair: Pair) -> None:
-    """It is overwritten then, before there is a receive."""
+    """Overwrite the source on completion, before a receive is posted."""
     source = bytearray(pattern(200))
     pair.near.endpoint.tsendmsg(TaggedMsg([source], pair.peer, TAG), OpFlags.FI_INJECT_COMPLETE)
     pair.near.finish()
@@ -209,7 +209,7 @@ def inject_complete_frees_the_source(pair: Pair) -> None:
 
 @page("FLAGS: FI_TRANSMIT_COMPLETE", "A send completes when the provider does not track it any more.")
 def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
-    """The source is overwritten, and the endpoint closed; the message is there for a later receive."""
+    """Overwrite the source and close the endpoint; a later receive still gets the message."""
     near, source = pair.open(), bytearray(pattern(200))
     near.endpoint.tsendmsg(TaggedMsg([source], pair.peer, TAG), OpFlags.FI_TRANSMIT_COMPLETE)
     near.finish()
@@ -220,9 +220,13 @@ def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(200))
 
 
-@page("FLAGS: FI_FENCE", "It and what follows it wait for all before it, to the same peer.", needs={"fence", "rma"})
+@page(
+    "FLAGS: FI_FENCE",
+    "The operation and later ones wait for all earlier ones to the same peer.",
+    needs={"fence", "rma"},
+)
 def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
-    """When the message behind the fenced one is received, what was written before that is there."""
+    """Check that at the receive of the message behind the fence all earlier writes are there."""
     memory, receives = pair.memory(LONG), [pair.receive(1, tag) for tag in (ALL, TAG)]
     pair.near.endpoint.write(pattern(LONG), *memory.at())
     pair.near.endpoint.tsendmsg(TaggedMsg([b"1"], pair.peer, ALL), OpFlags.FI_FENCE)
@@ -233,9 +237,9 @@ def fenced_tagged_sends_wait_for_what_was_before(pair: Pair) -> None:
     pair.near.finish_all(3)
 
 
-@page("ERRORS: FI_EAGAIN", "As fi_msg(3) says: what finds no room is refused, and may be tried again.")
+@page("ERRORS: FI_EAGAIN", "As in fi_msg(3): operations without free space are refused, and may be retried.")
 def tagged_sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
-    """Every one that was accepted arrives, none that was refused; then there is room again."""
+    """Send until a send is refused: every accepted message arrives, no refused one does, and a retry succeeds."""
     near = pair.talker(tx_size=16)
     receives, accepted = [pair.receive(1, TAG) for _ in range(17)], 0
     with pair.fabric.frozen(), expect_error("more sends than the ring has entries", Errno.FI_EAGAIN):
@@ -252,7 +256,7 @@ def tagged_sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
 
 # Without a check of their own
 
-page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("NAME, ARGUMENTS", "Names of the calls and their arguments.", "These are names.")
 page.leave(
     "ARGUMENTS",
     "len, desc, and a context that is not reported are as in fi_msg(3).",
@@ -262,7 +266,7 @@ page.leave(
 page.leave(
     "DESCRIPTION, fi_tsend",
     "Buffers are not touched before the operation has completed.",
-    "A promise of the application's, without which nothing is said.",
+    "A duty of the application, without which the behaviour is undefined.",
 )
 page.leave(
     "fi_tsend",
@@ -272,13 +276,15 @@ page.leave(
 page.leave(
     "fi_trecv",
     "The order in which receives complete depends on endpoint type and protocol.",
-    "It asks for none: a long message may complete after a short one that came later.",
+    "The page requires no order: a long message may complete after a later short one.",
 )
 page.leave(
     "FLAGS: FI_REMOTE_CQ_DATA",
-    "It says that data of the message is to be sent.",
+    "The flag requests that the message's data is sent.",
     "`fi_tagged.tsendmsg_sends_what_its_message_says`",
 )
-page.leave("FLAGS: FI_MORE, FI_INJECT", "They may improve performance, or need a copy.", "They need not.")
+page.leave(
+    "FLAGS: FI_MORE, FI_INJECT", "The flags may improve performance, or need a copy.", "The page requires nothing."
+)
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
-page.leave("ERRORS: FI_EOTHER", "An unspecified error occurred.", "There is none: every error is specified.")
+page.leave("ERRORS: FI_EOTHER", "An unspecified error occurred.", "No error is unspecified.")

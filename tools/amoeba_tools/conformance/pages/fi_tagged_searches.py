@@ -16,21 +16,21 @@ PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
 
 
 def ask(near: Talker, flags: OpFlags, *buffers: bytearray, tag: int = TAG, context: object = "asked") -> None:
-    """A receive with flags."""
+    """Post a receive with flags."""
     near.endpoint.trecvmsg(TaggedMsg(buffers, FI_ADDR_UNSPEC, tag, context=context), flags)
 
 
 def found_nothing(near: Talker, tag: int = TAG) -> None:
-    """Nobody has sent a message with this tag that waits."""
+    """Check that no waiting message with this tag is found."""
     ask(near, PEEK, tag=tag)
     entry = near.failure(Errno.FI_ENOMSG)
     expect_equal("context, flags, len", (entry.op_context, entry.flags, entry.len), ("asked", RECEIVED, 0))
 
 
 def offer(pair: Pair, near: Talker, message: bytes, data: int | None = None) -> None:
-    """Let the target send this with TAG; it has come when this returns.
+    """Let the target send data with TAG; return when the message has come.
 
-    The sender of a long message hears nothing before it is received, but of what it sends behind it.
+    The sender of a long message gets no completion of it before the receive, but gets those of later messages.
     """
     if len(message) < LONG:
         near.get(message, tag=TAG, data=data)
@@ -41,7 +41,7 @@ def offer(pair: Pair, near: Talker, message: bytes, data: int | None = None) -> 
         near.finish()
 
 
-@page("FLAGS: FI_PEEK", "If there is such a message, its length, flags, data and tag are told.")
+@page("FLAGS: FI_PEEK", "The entry of a found message has its length, flags, data and tag.")
 def peek_reports_the_message_and_leaves_it(pair: Pair) -> None:
     """Twice; then it is received. Short and long."""
     near = pair.talker()
@@ -70,9 +70,9 @@ def peek_without_a_match_fails(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("FLAGS: FI_PEEK", "It does not remain queued when it has completed.")
+@page("FLAGS: FI_PEEK", "The search does not remain queued after its completion.")
 def a_peek_that_found_nothing_takes_nothing_later(pair: Pair) -> None:
-    """The message goes to the receive that is posted for it."""
+    """Post a receive after the search; the message goes to the receive."""
     near = pair.talker()
     found_nothing(near)
     near.get(b"later", tag=TAG)
@@ -83,7 +83,7 @@ def a_peek_that_found_nothing_takes_nothing_later(pair: Pair) -> None:
 
 @page("ARGUMENTS: src_addr", "With FI_DIRECTED_RECV, a search finds messages of this peer only.")
 def a_directed_peek_finds_messages_of_its_peer(pair: Pair) -> None:
-    """A stranger's message has come before, and is not meant."""
+    """Let a stranger's message come first; the search ignores that message."""
     near = pair.talker()
     pair.near.endpoint.tsend(b"stranger", pair.introduce(near.endpoint), TAG)
     pair.near.finish()
@@ -100,7 +100,7 @@ def a_directed_peek_finds_messages_of_its_peer(pair: Pair) -> None:
 
 @page("FLAGS: FI_PEEK", "With a buffer it may bring data: buf of the entry says so, len is the message's.")
 def a_peek_with_a_buffer_tells_whether_it_has_data(pair: Pair) -> None:
-    """buf of the entry says so: there is the beginning of the message, or nothing has changed."""
+    """Check buf of the entry: it says whether the buffer has the message's begin or is unchanged."""
     near, buffer = pair.talker(), bytearray(b"\xee" * 4)
     near.get(b"longer than that", tag=TAG)
     ask(near, PEEK, buffer)
@@ -116,7 +116,7 @@ def a_peek_with_a_buffer_tells_whether_it_has_data(pair: Pair) -> None:
 
 @page("FLAGS: FI_CLAIM", "With FI_PEEK it claims the message, for a receive with FI_CLAIM and the same context.")
 def a_claimed_message_is_received_by_its_context(pair: Pair) -> None:
-    """Nobody else finds it meanwhile: another message goes to a receive for the tag."""
+    """Send another message: it goes to a receive for the tag, while the claimed one stays claimed."""
     near, buffer = pair.talker(), bytearray(8)
     near.get(b"claimed!", tag=TAG, data=4)
     ask(near, PEEK | CLAIM, context="claim")
@@ -133,7 +133,7 @@ def a_claimed_message_is_received_by_its_context(pair: Pair) -> None:
 
 @page("FLAGS: FI_CLAIM", "With FI_PEEK it claims the message, for a receive with FI_CLAIM and the same context.")
 def a_long_message_can_be_claimed(pair: Pair) -> None:
-    """Its sender waits until it is received."""
+    """Check that the sender waits until the message is received."""
     near, buffer = pair.talker(), bytearray(LONG)
     offer(pair, near, pattern(LONG))
     ask(near, PEEK | CLAIM, context="claim")
@@ -165,7 +165,7 @@ def a_claim_of_what_was_not_claimed_is_refused(pair: Pair) -> None:
 
 @page("FLAGS: FI_DISCARD", "With FI_PEEK the message that was found is discarded.")
 def a_message_found_can_be_dropped(pair: Pair) -> None:
-    """Short and long, of which the sender hears; it is reported, and not found again."""
+    """Drop a short and a long message, whose sender completes; the drop is reported, and the message is gone."""
     near = pair.talker()
     for message in (b"unwanted", pattern(LONG)):
         offer(pair, near, message, 9)
@@ -180,7 +180,7 @@ def a_message_found_can_be_dropped(pair: Pair) -> None:
 
 @page("FLAGS: FI_DISCARD", "With FI_CLAIM it discards a message claimed before.")
 def a_claimed_message_can_be_dropped(pair: Pair) -> None:
-    """It is reported, and cannot be claimed again."""
+    """Check that the drop is reported, and that the message cannot be claimed again."""
     near = pair.talker()
     near.get(b"unwanted", tag=TAG)
     ask(near, PEEK | CLAIM, context="claim")
@@ -192,7 +192,7 @@ def a_claimed_message_can_be_dropped(pair: Pair) -> None:
     found_nothing(near)
 
 
-@page("FLAGS: FI_DISCARD", "It is used in conjunction with either FI_PEEK or FI_CLAIM.")
+@page("FLAGS: FI_DISCARD", "The flag is used with either FI_PEEK or FI_CLAIM.")
 def other_combinations_are_refused(pair: Pair) -> None:
     """FI_DISCARD alone, and all three; the message is still there."""
     near = pair.talker()
@@ -204,9 +204,9 @@ def other_combinations_are_refused(pair: Pair) -> None:
     expect_equal("receives", contexts(near, 1), ["receive"])
 
 
-@page("FLAGS: FI_PEEK", "If there is such a message, its source is told.", needs={"source"})
+@page("FLAGS: FI_PEEK", "The entry of a found message has its source.", needs={"source"})
 def a_peek_tells_who_has_sent(pair: Pair) -> None:
-    """The target, whom the address vector has, and somebody whom it has not."""
+    """Search for a message of the target, and for one of a sender outside the address vector."""
     near = pair.talker()
     near.get(b"mine", tag=TAG)
     pair.near.endpoint.tsend(b"stranger", pair.introduce(near.endpoint), TAG + 1)
@@ -221,7 +221,7 @@ def a_peek_tells_who_has_sent(pair: Pair) -> None:
 
 @page("FLAGS: FI_PEEK", "The result is in the completion queue, in its format.")
 def searches_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
-    """The second of two; the message is still there."""
+    """Request the second of two entries; the message is still there."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
     near.get(b"3", tag=TAG)
     ask(near, PEEK, context="silent")
@@ -234,7 +234,7 @@ def searches_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> No
 
 @page("FLAGS: FI_PEEK", "No more data is returned than the buffer holds, or the message has.")
 def a_peek_brings_no_more_than_there_is_room_for(pair: Pair) -> None:
-    """A buffer that is shorter, one that is longer; whatever is brought, bytes behind it stay."""
+    """Search with a shorter and a longer buffer; bytes behind the returned data stay."""
     near = pair.talker()
     near.get(b"message", tag=TAG)
     for size in (3, 7, 12):
@@ -250,7 +250,7 @@ def a_peek_brings_no_more_than_there_is_room_for(pair: Pair) -> None:
 
 @page("FLAGS: FI_DISCARD", "The buffers given with it are ignored.")
 def buffers_of_a_discard_are_ignored(pair: Pair) -> None:
-    """Of messages found, and of messages claimed."""
+    """Discard messages that were found, and messages that were claimed."""
     near, buffer = pair.talker(), bytearray(b"\xee" * 8)
     for flags in (PEEK | DISCARD, CLAIM | DISCARD):
         near.get(b"unwanted", tag=TAG)
@@ -263,9 +263,9 @@ def buffers_of_a_discard_are_ignored(pair: Pair) -> None:
     found_nothing(near)
 
 
-@page("FLAGS: FI_MATCH_COMPLETE", "It completes when the message was matched, or discarded by the target.")
+@page("FLAGS: FI_MATCH_COMPLETE", "The send completes when the target has matched or discarded the message.")
 def a_discarded_message_completes_its_send(pair: Pair) -> None:
-    """A send of this side's to another endpoint of its own, which finds and discards it."""
+    """Send to another endpoint of this side, which finds and discards the message."""
     near, far = pair.talker(), pair.talker()
     to, _ = pair.introduce(far.endpoint), pair.introduce(near.endpoint)
     near.endpoint.tsend(b"unwanted", to, TAG, context="matched", flags=OpFlags.FI_MATCH_COMPLETE)
@@ -284,13 +284,13 @@ def a_discarded_message_completes_its_send(pair: Pair) -> None:
 
 page.leave(
     "FLAGS: FI_PEEK",
-    "It is useful where the provider buffers messages; it operates asynchronously.",
-    "It explains. Every search is reported by the queue, never by the call.",
+    "The search is useful where the provider buffers messages, and is asynchronous.",
+    "The sentence explains. The queue reports every search, never the call.",
 )
 page.leave(
     "FLAGS: FI_PEEK",
     "FI_CQ_FORMAT_CONTEXT and FI_CQ_FORMAT_MSG cannot be used where data is wanted.",
-    "A promise of the application's: their entries have no buf that could tell of data.",
+    "A duty of the application: the entries have no buf that could show the data.",
 )
 page.leave(
     "FLAGS: FI_CLAIM",

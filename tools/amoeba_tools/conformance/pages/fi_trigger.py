@@ -28,16 +28,16 @@ page = Page("fi_trigger", "1.17", needs={"triggered", "rma"})
 
 TRIGGER = OpFlags.FI_TRIGGER
 _READS = 20
-"""Of an empty queue: time for what must not happen."""
+"""Reads of an empty queue: time for an event that must not come."""
 
 
 def counter_of(pair: Pair) -> Counter:
-    """A counter of the initiator's, at 0."""
+    """Return a counter of the initiator's, at 0."""
     return pair.keep(pair.domain.cntr_open())
 
 
 def nothing_happens(near: Initiator) -> None:
-    """Nothing is reported for a while."""
+    """Check that nothing is reported for a while."""
     for _ in range(_READS):
         near.nothing_more()
 
@@ -45,7 +45,7 @@ def nothing_happens(near: Initiator) -> None:
 def write_of(
     near: Initiator, memory: RemoteMemory, content: bytes, offset: int = 0, flags: OpFlags = NO_FLAGS
 ) -> OpRma:
-    """A write as deferred work describes it."""
+    """Return a write as deferred work describes it."""
     return OpRma(near.endpoint, message(memory, content, offset=offset, context="work"), flags)
 
 
@@ -60,7 +60,7 @@ def done(pair: Pair, counter: Counter, count: int = 1) -> None:
 
 @page("FI_TRIGGER_THRESHOLD", "The operation is deferred until the counter reaches the threshold.")
 def a_triggered_operation_waits_for_its_counter(pair: Pair) -> None:
-    """One below the threshold, nothing has been written."""
+    """Stop one below the threshold: nothing is written."""
     counter, memory = counter_of(pair), pair.memory(8)
     context = TriggeredContext(counter, 2)
     pair.near.endpoint.write(b"at last!", *memory.at(), context=context, flags=TRIGGER)
@@ -86,7 +86,7 @@ def a_threshold_that_was_reached_before_does_not_wait(pair: Pair) -> None:
 
 @page("COMPLETION BASED TRIGGERS", "A transfer is deferred until related transfers have completed.")
 def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
-    """It reads what three writes have left, the last of them at least."""
+    """Trigger a read after three writes: it gets the last one's data at least."""
     writer, (writes,) = counted(pair, BindFlags.FI_WRITE)
     memory, result = pair.memory(3), bytearray(3)
     pair.near.endpoint.read(result, *memory.at(), context=TriggeredContext(writes, 3), flags=TRIGGER)
@@ -98,7 +98,7 @@ def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
 
 @page(
     "FI_TRIGGER_THRESHOLD",
-    "They begin in the order of thresholds, and equal ones as submitted, however large the step.",
+    "Operations begin by threshold, equal ones as submitted, however large the step.",
 )
 def lower_thresholds_come_first(pair: Pair) -> None:
     """Equal ones in the order in which they were posted."""
@@ -128,7 +128,7 @@ def buffers_are_read_when_the_operation_begins(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Any data transfer may be triggered: atomics.", needs={"atomic"})
 def atomics_can_be_triggered(pair: Pair) -> None:
-    """Base, fetching and comparing, in this order."""
+    """Trigger a base, a fetching and a comparing atomic, in this order."""
     counter, memory, results = counter_of(pair), memory_of(pair, 5), [words(0), words(0)]
     call: dict[str, Any] = {"context": TriggeredContext(counter, 1), "flags": TRIGGER}
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, **call)
@@ -143,7 +143,7 @@ def atomics_can_be_triggered(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Any data transfer may be triggered: sends.", needs={"messages", "tagged"})
 def sends_can_be_triggered(pair: Pair) -> None:
-    """An untagged, a tagged and a long one; the receives are there all the while."""
+    """Trigger an untagged, a tagged and a long send; the receives are posted before."""
     counter, near = counter_of(pair), pair.talker()
     receives = [pair.receive(8), pair.receive(8, 5), pair.receive(10_000)]
     contexts = [TriggeredContext(counter, 1) for _ in receives]
@@ -190,7 +190,7 @@ def triggered_operations_are_counted(pair: Pair) -> None:
 
 @page("fi_cq(3): fi_cq_readerr", "A triggered operation that fails is reported as others are.")
 def a_triggered_operation_may_fail(pair: Pair) -> None:
-    """A key that is none."""
+    """Use an unknown key."""
     counter, memory = counter_of(pair), pair.memory(8)
     context = TriggeredContext(counter, 1)
     peer, address, key = memory.at()
@@ -238,7 +238,7 @@ def wrong_triggered_calls_are_refused(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "Work stays queued until its counter is there; its completion counter counts its end.")
 def work_is_done_when_its_counter_says_so(pair: Pair) -> None:
-    """Success is not reported: only the completion counter tells of it."""
+    """Check that only the completion counter reports the success."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     work = DeferredWork(2, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"deferred"), finished)
     pair.domain.queue_work(work)
@@ -253,7 +253,7 @@ def work_is_done_when_its_counter_says_so(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "The threshold is compared with successes and errors together.")
 def work_waits_for_errors_too(pair: Pair) -> None:
-    """Two successes and an error."""
+    """Count two successes and an error."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     work = DeferredWork(3, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"deferred"), finished)
     pair.domain.queue_work(work)
@@ -267,7 +267,7 @@ def work_waits_for_errors_too(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES: op_type", "FI_OP_READ and FI_OP_WRITE defer transfers.")
 def reads_and_writes_can_be_deferred(pair: Pair) -> None:
-    """The write's counter starts the read of what was written."""
+    """Write and then read the same memory; the write's counter triggers the read."""
     counters = [counter_of(pair) for _ in range(3)]
     memory, result = pair.memory(8), bytearray(8)
     read = OpRma(pair.near.endpoint, message(memory, result))
@@ -324,9 +324,9 @@ def counters_can_be_changed_by_work(pair: Pair) -> None:
     becomes("third counter", third.read, 5, pair.patience)
 
 
-@page("DEFERRED WORK QUEUES", "Its endpoint reports and counts work only if it has FI_COMPLETION.")
+@page("DEFERRED WORK QUEUES", "The endpoint reports and counts work only with FI_COMPLETION.")
 def work_is_reported_where_asked_for(pair: Pair) -> None:
-    """The first of two is silent; the endpoint's own counter has the other only."""
+    """Queue two pieces of work, the first of which is silent; the endpoint's counter counts only the second."""
     writes, counter, finished = (counter_of(pair) for _ in range(3))
     near, memory = pair.open(counters={BindFlags.FI_WRITE: writes}), pair.memory(2)
     for index, flags in enumerate((NO_FLAGS, OpFlags.FI_COMPLETION)):
@@ -352,7 +352,7 @@ def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
     expect_equal("op_context", pair.near.failure().op_context, "work")
 
 
-@page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "It cancels a request.")
+@page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "The command cancels a request.")
 def cancelled_work_is_not_done(pair: Pair) -> None:
     """One piece of two, which then can be queued again; what has begun cannot be cancelled."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
@@ -374,9 +374,9 @@ def cancelled_work_is_not_done(pair: Pair) -> None:
     expect_equal("memory afterwards", memory.load(), b"!!")
 
 
-@page("DEFERRED WORK QUEUES: FI_FLUSH_WORK", "It cancels all requests, or those that wait for one counter.")
+@page("DEFERRED WORK QUEUES: FI_FLUSH_WORK", "The command cancels all requests, or those that wait for one counter.")
 def flushed_work_is_not_done(pair: Pair) -> None:
-    """Of one counter, then of all; an operation with FI_TRIGGER is not work, and is done."""
+    """Flush the work of one counter, then all; a triggered operation is not work, and is still done."""
     counter, other, finished, memory = counter_of(pair), counter_of(pair), counter_of(pair), pair.memory(3)
     for index, waits in enumerate((counter, other)):
         op = write_of(pair.near, memory, b"!", index)
@@ -394,7 +394,7 @@ def flushed_work_is_not_done(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "The request must remain valid until it is done or cancelled: it is queued once.")
 def work_is_queued_once_at_a_time(pair: Pair) -> None:
-    """A second time is refused, and the first is done once."""
+    """Queue work a second time: the call is refused, and the work is done once."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     work = DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"only one"), finished)
     pair.domain.queue_work(work)
@@ -424,9 +424,9 @@ def wrong_work_is_refused(pair: Pair) -> None:
     expect_equal("memory and counter", (memory.load(), finished.read()), (bytes(8), 0))
 
 
-@page("DEFERRED WORK QUEUES", "They serve to build collective operations: work may wait for work.")
+@page("DEFERRED WORK QUEUES", "Work queues serve to build collective operations: work may wait for work.")
 def a_chain_of_work_runs_by_itself(pair: Pair) -> None:
-    """A word is read and written on, four times, by waiting for the last counter only."""
+    """Read a word and write it on, four times, with a wait for the last counter only."""
     memory, word = pair.memory(pattern(8) + bytes(32)), bytearray(8)
     counters = [counter_of(pair) for _ in range(9)]
     for step in range(8):
@@ -440,7 +440,7 @@ def a_chain_of_work_runs_by_itself(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "If the condition is met when work is queued, it begins at once.")
 def work_whose_counter_is_there_begins_at_once(pair: Pair) -> None:
-    """At the threshold, and beyond it; nobody touches the counter any more."""
+    """Queue work at the threshold and beyond, without another change of the counter."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
     counter.set(7)
     for index, threshold in enumerate((7, 3)):
@@ -467,7 +467,7 @@ def an_endpoints_counter_may_be_the_completion_counter(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "Buffers are not read or otherwise accessed before work begins.")
 def buffers_of_work_are_read_when_it_begins(pair: Pair) -> None:
-    """A short one, which might be copied, and a long one; and a place for results that stays as it is until then."""
+    """Defer a short message, which might be copied, a long one, and a result, whose buffer stays until then."""
     counter, finished = counter_of(pair), counter_of(pair)
     memory, small, large, result = pair.memory(72), bytearray(8), bytearray(64), bytearray(b"\xee" * 8)
     for source, offset in ((small, 0), (large, 8)):
@@ -517,6 +517,6 @@ page.leave(
 )
 page.leave(
     "DEFERRED WORK QUEUES",
-    "What is not supported fails with FI_ENOSYS.",
-    "What that is, [libfabric.md](libfabric.md) says.",
+    "Unsupported operations fail with FI_ENOSYS.",
+    "[libfabric.md](libfabric.md) lists them.",
 )

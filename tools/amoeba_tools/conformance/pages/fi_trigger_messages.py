@@ -19,13 +19,13 @@ _TAG = 0x7A6
 
 
 def receive_of(near: Talker, buffer: bytearray, flags: OpFlags = NO_FLAGS) -> OpMsg:
-    """A receive as deferred work describes it."""
+    """Return a receive as deferred work describes it."""
     return OpMsg(near.endpoint, Msg([buffer], context="work"), flags)
 
 
 @page("DESCRIPTION", "Receives may be triggered.", needs=_NEEDS)
 def receives_can_be_triggered(pair: Pair) -> None:
-    """An untagged and a tagged one: their messages are there, and wait."""
+    """Trigger an untagged and a tagged receive, whose messages have come and wait."""
     counter, near = counter_of(pair), pair.talker()
     buffers, contexts = [bytearray(8), bytearray(8)], [TriggeredContext(counter, 1) for _ in range(2)]
     near.endpoint.recv(buffers[0], context=contexts[0], flags=TRIGGER)
@@ -42,7 +42,7 @@ def receives_can_be_triggered(pair: Pair) -> None:
 
 @page("DESCRIPTION", "A send can wait for a receive.", needs=_NEEDS)
 def a_send_can_wait_for_a_receive(pair: Pair) -> None:
-    """What comes in goes back from the same buffer; the application only looks on."""
+    """Send a received message back from its buffer, without action of the application."""
     receives, buffer, answer = counter_of(pair), bytearray(8), pair.receive(8)
     near = pair.talker(counters={BindFlags.FI_RECV: receives})
     near.endpoint.recv(buffer, context="in")
@@ -56,7 +56,7 @@ def a_send_can_wait_for_a_receive(pair: Pair) -> None:
 
 @page("DESCRIPTION", "fi_cancel takes a receive back that still waits.", needs=_NEEDS)
 def receives_that_wait_can_be_cancelled(pair: Pair) -> None:
-    """It ends with FI_ECANCELED, and the message goes to the other one."""
+    """Cancel one of two receives: it ends with FI_ECANCELED, and the message goes to the other."""
     counter, near = counter_of(pair), pair.talker()
     buffers, contexts = [bytearray(8), bytearray(8)], [TriggeredContext(counter, 1) for _ in range(2)]
     for buffer, context in zip(buffers, contexts, strict=True):
@@ -71,7 +71,7 @@ def receives_that_wait_can_be_cancelled(pair: Pair) -> None:
 
 @page("FI_QUEUE_WORK: op_type", "FI_OP_SEND and FI_OP_TSEND defer sends.", needs=_NEEDS)
 def sends_can_be_deferred(pair: Pair) -> None:
-    """A short, a long and a tagged one, all of them counted and none reported."""
+    """Defer a short, a long and a tagged send, all of which are counted and not reported."""
     counter, finished, near = counter_of(pair), counter_of(pair), pair.talker()
     receives = [pair.receive(8), pair.receive(LONG), pair.receive(8, _TAG)]
     for kind, op in (
@@ -92,7 +92,7 @@ def sends_can_be_deferred(pair: Pair) -> None:
 
 @page("FI_QUEUE_WORK: op_type", "FI_OP_RECV and FI_OP_TRECV defer receives.", needs=_NEEDS)
 def receives_can_be_deferred(pair: Pair) -> None:
-    """A short, a long and a tagged one: counted when their messages are in the buffers, and not reported."""
+    """Defer a short, a long and a tagged receive: counted when their messages are in the buffers, not reported."""
     counter, finished, near = counter_of(pair), counter_of(pair), pair.talker()
     buffers = [bytearray(8), bytearray(LONG), bytearray(8)]
     tagged = OpTagged(near.endpoint, TaggedMsg([buffers[2]], pair.peer, _TAG))
@@ -120,7 +120,7 @@ def receives_can_be_deferred(pair: Pair) -> None:
     needs=_NEEDS,
 )
 def deferred_receives_are_reported_where_asked_for(pair: Pair) -> None:
-    """The first of two is silent; the endpoint's own counter has the other only."""
+    """Defer two receives, the first of which is silent; the endpoint's counter counts only the second."""
     receives, counter, finished = (counter_of(pair) for _ in range(3))
     near = pair.talker(counters={BindFlags.FI_RECV: receives})
     for flags in (NO_FLAGS, OpFlags.FI_COMPLETION):
@@ -136,7 +136,7 @@ def deferred_receives_are_reported_where_asked_for(pair: Pair) -> None:
 
 @page("FI_CANCEL_WORK", "A receive that has not begun is taken back.", needs=_NEEDS)
 def cancelled_receives_receive_nothing(pair: Pair) -> None:
-    """The message goes to the other one of two, whose end is the only one to be counted."""
+    """Cancel one of two receives: the message goes to the other, the only one to be counted."""
     counter, finished, near = counter_of(pair), counter_of(pair), pair.talker()
     buffers = [bytearray(8), bytearray(8)]
     works = [DeferredWork(1, counter, TriggerOp.FI_OP_RECV, receive_of(near, each), finished) for each in buffers]
@@ -153,7 +153,7 @@ def cancelled_receives_receive_nothing(pair: Pair) -> None:
 
 @page("FI_QUEUE_WORK", "A deferred receive whose message does not fit is an error of its counter.", needs=_NEEDS)
 def deferred_receives_may_fail(pair: Pair) -> None:
-    """It is in the error queue, too, with the context of its message."""
+    """Check that the error is also in the error queue, with the context of its message."""
     finished, near = counter_of(pair), pair.talker()
     work = DeferredWork(0, counter_of(pair), TriggerOp.FI_OP_RECV, receive_of(near, bytearray(3)), finished)
     pair.domain.queue_work(work)

@@ -1,6 +1,6 @@
 """The conformance kit of UCX's API: ``ucp.h``, function by function and sentence by sentence.
 
-As :mod:`amoeba_tools.conformance`, whose runner and reports it shares::
+The kit shares the runner and the reports of :mod:`amoeba_tools.conformance`::
 
     import amoeba_tools.conformance
     import amoeba_tools.conformance.ucp
@@ -8,9 +8,9 @@ As :mod:`amoeba_tools.conformance`, whose runner and reports it shares::
     with amoeba_tools.conformance.ucp.open_pair(["model", "rtl"]) as pair:
         report = amoeba_tools.conformance.run(pair, amoeba_tools.conformance.ucp.checks())
 
-A check stands for a sentence of the header, quoted with its line in release 1.12.1. It works with the pair's own
-workers, or makes some, closes what it opens, and leaves the pair as it was. Checks are registered in the modules of
-:mod:`amoeba_tools.conformance.ucp.functions`; there is also said which functions and sentences have none, and why.
+A check tests a sentence of the header, quoted with its line in release 1.12.1. A check uses the pair's workers or
+creates its own, closes what it opens, and leaves the pair as before. Checks are registered in the modules of
+:mod:`amoeba_tools.conformance.ucp.functions`, which also list the functions and sentences without a check.
 """
 
 from amoeba_tools.conformance.ucp.expectations import expect_status

@@ -1,4 +1,4 @@
-"""What checks of UCP say when a call does not fail as it should."""
+"""Messages of UCP checks when a call does not fail as it should."""
 
 import contextlib
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ ALL_FEATURES = (
 PATIENCE = 60.0
 """Seconds after which a check gives up what does not come."""
 _QUIET = 12
-"""Looks at all workers without anything to do, after which nothing is under way."""
+"""Consecutive polls of all workers without progress after which no operation is in flight."""
 _ALL = 2**64 - 1
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Region:
     rkey: Any
     address: int
     view: memoryview
-    """Its bytes, as the owner sees them."""
+    """The memory's bytes, as the owner sees them."""
 
 
 class Pair:
@@ -96,7 +96,7 @@ class Pair:
 
     @contextlib.contextmanager
     def check(self) -> Iterator[None]:
-        """Closes what is opened here meanwhile."""
+        """Close all objects that the block opens."""
         shared = list(self._live)
         try:
             with contextlib.ExitStack() as self._opened:
@@ -109,14 +109,14 @@ class Pair:
         self._opened.callback(close)
 
     def entity(self, side: int = 0, features: int = ALL_FEATURES, **params: Any) -> Entity:
-        """Another context and worker, on the NIC of ``near`` (0) or of ``far`` (1)."""
+        """Open another context and worker, on the NIC of ``near`` (0) or of ``far`` (1)."""
         entity = Entity(self.adapters[side], features, **params)
         self._live.append(entity)
         self.keep(entity.close)
         return entity
 
     def couple(self, features: int = ALL_FEATURES, **params: Any) -> tuple[Entity, Entity]:
-        """Two more entities, one on each NIC, connected both ways; ``params`` are those of their endpoints."""
+        """Open two more entities, one on each NIC, connected both ways; ``params`` are those of their endpoints."""
         near, far = self.entity(0, features), self.entity(1, features)
         near.connect(far, **params)
         far.connect(near, **params)
@@ -139,7 +139,7 @@ class Pair:
     # Waiting
 
     def progress(self) -> int:
-        """Of all workers, once."""
+        """Make progress on all workers, once."""
         return sum(entity.progress() for entity in self._live if not entity.worker.closed)
 
     def wait(self, done: Callable[[], object], what: str) -> None:
@@ -160,7 +160,7 @@ class Pair:
         return status
 
     def settle(self) -> None:
-        """Make progress until nothing is under way any more. Raises TimeoutError after a while."""
+        """Make progress until no operation is outstanding. Raises TimeoutError after a while."""
         quiet, deadline = 0, time.monotonic() + self.patience
         while quiet < _QUIET:
             quiet = 0 if self.progress() else quiet + 1
@@ -196,9 +196,9 @@ def open_pair(
     rtl_options: Mapping[str, Any] | None = None,
     switch: Switch | None = None,
 ) -> Iterator[Pair]:
-    """Two simulated NICs with a worker each; arguments as :func:`amoeba.ucp.open_adapters` has them.
+    """Open two simulated NICs with a worker each, with the arguments of :func:`amoeba.ucp.open_adapters`.
 
-    Raises what that raises, and ValueError for other than two kinds.
+    Raises the errors of that function, and ValueError unless there are two kinds.
     """
     if len(kinds) != 2:
         raise ValueError(f"a pair is two NICs, got {kinds}")

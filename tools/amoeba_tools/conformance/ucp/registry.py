@@ -9,7 +9,7 @@ from amoeba_tools.conformance.registry import Page
 __all__ = ["RELEASE", "Function", "across", "functions"]
 
 RELEASE = "1.12.1"
-"""Of UCX, whose ``ucp.h`` the sentences and their lines are of."""
+"""Release of UCX whose ``ucp.h`` gives the sentences and their lines."""
 _functions: dict[str, "Function"] = {}
 
 
@@ -19,7 +19,7 @@ class Function(Page):
     def __init__(self, name: str, line: int) -> None:
         super().__init__(name, RELEASE)
         self.line = line
-        """Of its declaration, in ucp.h; its comment is above it."""
+        """Line of the declaration in ucp.h, below its comment."""
         if name in _functions:
             raise ValueError(f"{name} is registered twice")
         _functions[name] = self
@@ -36,9 +36,9 @@ class Function(Page):
 def across(
     *cases: tuple[Function, int, str, Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a check for each of several functions that promise it: (function, line, sentence, how to call).
+    """Register a check for each of several functions with the same sentence: (function, line, sentence, call).
 
-    What is registered is given the pair and the last of the four.
+    The registered function gets the pair and the call.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -51,5 +51,5 @@ def across(
 
 
 def functions() -> tuple[Function, ...]:
-    """All functions that are registered so far."""
+    """Return all functions that are registered so far."""
     return tuple(_functions.values())

@@ -24,18 +24,18 @@ __all__ = ["ConnectedEndpoint"]
 class ConnectedEndpoint(Endpoint):
     """An endpoint with one peer (FI_EP_MSG): bind a completion queue and an event queue, then connect or accept.
 
-    Operations are those of :class:`amoeba.Endpoint`; ``dest_addr`` and ``src_addr`` say nothing and are ignored. They
-    raise FI_ENOTCONN until FI_CONNECTED has come, and after the end of the connection; receives can be posted as soon
-    as the endpoint is enabled. The connection goes on, and its end is noticed, while the event queue is read:
+    Operations are those of :class:`amoeba.Endpoint`; ``dest_addr`` and ``src_addr`` are ignored. Operations
+    raise FI_ENOTCONN before FI_CONNECTED, and after the end of the connection; receives can be posted as soon
+    as the endpoint is enabled. The connection makes progress, and its end is noticed, while the event queue is read:
 
     FI_CONNECTED
-        The peer can be reached. ``data``: what it gave to :meth:`accept`.
+        The peer can be reached. ``data``: the peer's argument of :meth:`accept`.
     FI_SHUTDOWN
-        The peer has disconnected, was closed, or its process is gone. Operations that are under way still end, and
+        The peer has disconnected, was closed, or its process is gone. Outstanding operations still end, and
         receives can be cancelled.
     an error
-        There will be no connection: FI_ECONNREFUSED (``err_data``: what the peer gave to ``reject``), FI_ETIMEDOUT,
-        or what TCP found; :meth:`connect` may be repeated. On the accepting side FI_ECONNABORTED: the peer has given
+        The connection failed: FI_ECONNREFUSED (``err_data``: the peer's argument of ``reject``), FI_ETIMEDOUT,
+        or TCP's error; :meth:`connect` may be repeated. On the accepting side FI_ECONNABORTED: the peer has given
         up.
 
     ``request``: the connection request that this endpoint is to accept.
@@ -80,7 +80,7 @@ class ConnectedEndpoint(Endpoint):
         | EventQueue,
         flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
-        """As :meth:`amoeba.Endpoint.bind`; besides an event queue, where the connection is reported.
+        """Bind as :meth:`amoeba.Endpoint.bind`, and an event queue as well, which reports the connection.
 
         Raises FI_EINVAL for an address vector: the peer comes with the connection.
         """
@@ -101,10 +101,10 @@ class ConnectedEndpoint(Endpoint):
         target._adopt(self)
 
     def enable(self) -> None:
-        """Start the endpoint, so that receives can be posted; :meth:`connect` and :meth:`accept` do it if need be.
+        """Start the endpoint, so that receives can be posted; :meth:`connect` and :meth:`accept` do it if necessary.
 
-        Without an event queue of its own, its domain's hears of the connection. Raises FI_ENOEQ without either, and
-        what :meth:`amoeba.Endpoint.enable` raises.
+        Without an event queue of its own, the endpoint reports to its domain's. Raises FI_ENOEQ without either, and
+        the errors of :meth:`amoeba.Endpoint.enable`.
         """
         self._check_open()
         self._event_queue()
@@ -114,11 +114,11 @@ class ConnectedEndpoint(Endpoint):
         """Ask the passive endpoint that listens at (host, port) for a connection: ``fi_connect``.
 
         ``param`` comes with its FI_CONNREQ, cut to FI_OPT_CM_DATA_SIZE. Without an answer in ``timeout`` seconds
-        (None: any time), the request fails with FI_ETIMEDOUT. A host's name is looked up at once.
+        (None: no limit), the request fails with FI_ETIMEDOUT. A host's name is resolved at once.
 
-        Raises FI_EISCONN if it is connected, FI_EALREADY while it is being connected, FI_EOPBADSTATE after the end of
-        a connection or with a request to accept, FI_EINVAL and FI_EADDRNOTAVAIL for what is no TCP address, and what
-        :meth:`enable` raises.
+        Raises FI_EISCONN if the endpoint is connected, FI_EALREADY while it connects. Raises FI_EOPBADSTATE after the
+        end of a connection or with a request to accept, FI_EINVAL and FI_EADDRNOTAVAIL for an invalid TCP address.
+        Raises the errors of :meth:`enable`.
         """
         self._check_open()
         self._connection.check_idle()
@@ -133,9 +133,9 @@ class ConnectedEndpoint(Endpoint):
 
         ``param`` comes with the peer's FI_CONNECTED, cut to FI_OPT_CM_DATA_SIZE.
 
-        Raises FI_EOPBADSTATE if it was opened without a request, FI_EISCONN and FI_EALREADY as :meth:`connect` does,
-        FI_EINVAL if the request has been answered or its passive endpoint closed, FI_ENOSPC if the NIC has no peer
-        entry left, and what :meth:`enable` raises.
+        Raises FI_EOPBADSTATE without a request; FI_EISCONN and FI_EALREADY as :meth:`connect`.
+        Raises FI_EINVAL if the request has been answered or its passive endpoint closed, FI_ENOSPC if the NIC's peer
+        table is full, and the errors of :meth:`enable`.
         """
         self._check_open()
         self._connection.check_idle()
@@ -147,7 +147,7 @@ class ConnectedEndpoint(Endpoint):
         self._connection.accept(self._request, param)
 
     def shutdown(self, *, report: bool = False) -> None:
-        """Disconnect: the peer gets FI_SHUTDOWN, this side no event: ``fi_shutdown``. Operations under way still end.
+        """Disconnect: the peer gets FI_SHUTDOWN, this side no event: ``fi_shutdown``. Operations still end.
 
         ``report``: this side gets FI_SHUTDOWN, too, as from libfabric's providers over TCP.
 
@@ -163,12 +163,12 @@ class ConnectedEndpoint(Endpoint):
         return self._connection.ended
 
     def getpeer(self) -> bytes:
-        """The peer's address, as its :meth:`getname` returns it: ``fi_getpeer``. Raises FI_ENOTCONN."""
+        """Return the peer's address, as its :meth:`getname` returns it: ``fi_getpeer``. Raises FI_ENOTCONN."""
         self._check_open()
         return self._connection.peer
 
     def _event_queue(self) -> EventQueue:
-        """The bound event queue, or else the domain's. Raises FI_ENOEQ."""
+        """Return the bound event queue, or else the domain's. Raises FI_ENOEQ."""
         queue = self.domain._eq if self._eq is None else self._eq
         if queue is None:
             raise fabric_error(Errno.FI_ENOEQ, "bind an event queue to the endpoint or its domain before enable()")
@@ -182,7 +182,7 @@ class ConnectedEndpoint(Endpoint):
 
     def _release(self) -> None:
         super()._release()
-        # what was under way has ended, so the peer may hear of the end
+        # outstanding operations have ended, so the peer may learn of the end
         self._connection.end()
         if (queue := self.domain._eq if self._eq is None else self._eq) is not None:
             queue._forget(self)

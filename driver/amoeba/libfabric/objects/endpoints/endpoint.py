@@ -1,4 +1,4 @@
-"""Endpoints: what reaches peers and their memory, by the calls of :mod:`amoeba.libfabric.objects.operations`."""
+"""Endpoints, which access peers and their memory by :mod:`amoeba.libfabric.objects.operations`."""
 
 import contextlib
 from typing import TYPE_CHECKING, Any
@@ -34,32 +34,32 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     """A connectionless endpoint. Bind a completion queue and an address vector, then enable.
 
     ``ep_type`` is FI_EP_RDM, or FI_EP_DGRAM: for messages of one packet, at most :attr:`max_msg_size` bytes, without
-    FI_MATCH_COMPLETE, RMA and atomics. They are as reliable as all others: this NIC has no unreliable delivery.
+    FI_MATCH_COMPLETE, RMA and atomics. Datagrams are as reliable as others: this NIC has no unreliable delivery.
 
     Common arguments of the operations:
 
     buf, compare, result : contiguous buffer
-        Operands, compare values, and the place for fetched data, used in place: they are kept alive, and must
+        Operands, compare values, and memory for fetched data, used in place: buffers are kept alive, and must
         not be changed, until the operation completes. At most 8 bytes of operands are copied at once.
     iov, comparev, resultv : sequence of contiguous buffers
-        The same in pieces, of which there may be as many as :attr:`iov_limit`, and more as long as the ring has an
-        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped. Of a message
-        any number, which are copied into one; of a receive 16, into which short messages are copied.
+        The same in pieces, at most :attr:`iov_limit`, or more if the ring has an entry for every stretch of
+        memory that is consecutive on all sides. Empty pieces are skipped. A message has any number of pieces,
+        which are copied into one; a receive 16, into which short messages are copied.
     dest_addr : int
         The peer: its number in the address vector.
     addr, key : int
-        Where in the peer's memory: ``MemoryRegion.address`` (plus an offset) and ``key``, as the peer tells.
+        Place in the peer's memory: ``MemoryRegion.address`` (plus an offset) and ``key``, as the peer sends them.
     op, datatype
-        Arrays and scalars of NumPy (those of ml_dtypes, too), :mod:`array` and :mod:`ctypes` name their datatype. Of
-        bytes and of numbers, which do as one operand or compare value, it must be given. All buffers have the same;
-        bytes, uint8 and NumPy's void hold any.
+        Arrays and scalars of NumPy (those of ml_dtypes, too), :mod:`array` and :mod:`ctypes` name their datatype.
+        Bytes and single numbers need it given. All buffers have the same datatype; bytes, uint8 and NumPy's void
+        hold any.
     desc, compare_desc, result_desc : MemoryRegion, or a sequence of them for a sequence of buffers; optional
         The region of this domain that holds the local buffer (``desc`` of a compare_atomic: both operands and compare
         values). A buffer without one is made accessible to the NIC for the duration of the operation.
     tag, ignore : int
-        64 bits that a message carries; and those of them that a receive does not ask for.
+        64 bits that a message carries; and the bits of them that a receive ignores.
     src_addr : int
-        From whom alone to receive; needs FI_DIRECTED_RECV if capabilities were chosen, and else is ignored.
+        The only sender to receive from; needs FI_DIRECTED_RECV if capabilities were chosen, and else is ignored.
     msg : RmaMsg, AtomicMsg, Msg, TaggedMsg
         All of these but results and compare values, with several segments of the peer's memory.
     context : object
@@ -86,14 +86,14 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     Errors raised by all of them: FI_EOPBADSTATE before enable(), FI_EBADF after close(), FI_EAGAIN when the
     ``tx_size`` ring entries are in use or operations to a peer that was given up have not ended, FI_EINVAL for
     unsuitable buffers, lengths that differ, too many pieces, a ``desc`` of another domain or an unknown dest_addr
-    (ArgumentTypeError for what is no buffer, region, number or enumeration of the right class), FI_EMSGSIZE beyond
-    2**30 bytes (of a message: :attr:`max_msg_size`), FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use,
-    FI_EOPNOTSUPP for an atomic that the NIC does not execute, for what the endpoint's capabilities do not promise,
-    and for RMA and atomics of a datagram endpoint. What raises has done nothing: no ring entry is taken, no memory is
-    touched.
+    (ArgumentTypeError for an object that is no buffer, region, number or enumeration of the right class),
+    FI_EMSGSIZE beyond 2**30 bytes (of a message: :attr:`max_msg_size`), FI_EBADFLAGS, FI_EACCES when ``desc`` does
+    not allow the use, FI_EOPNOTSUPP for an atomic that the NIC does not execute, for operations beyond the
+    endpoint's capabilities, and for RMA and atomics of a datagram endpoint. An operation that raises has done
+    nothing: it takes no ring entry and touches no memory.
 
-    An error entry with FI_ECONNRESET says that the NIC has given the peer up: whether the operation was executed is
-    not known. When all operations to that peer have ended, the next one tries anew.
+    An error entry with FI_ECONNRESET means that the NIC has given the peer up: whether the operation was executed is
+    unknown. When all operations to that peer have ended, the next one connects again.
     """
 
     _options = TRANSMIT_OPTIONS | RECEIVE_OPTIONS
@@ -131,7 +131,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
         self._context: Context | None = None
-        """From :meth:`enable` on."""
+        """Set by :meth:`enable`."""
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
 
     # Set-up
@@ -141,16 +141,16 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         target: CompletionQueue[Any] | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext,
         flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
-        """Associate what the endpoint works with; closing that closes the endpoint first.
+        """Bind an object that the endpoint uses; closing the object closes the endpoint first.
 
-        A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
-        messages and of peers' operations with immediate data; it can be the same one. With a shared transmit context,
-        operations are posted into its ring; with a shared receive context, messages meet receives posted there, and
+        A queue bound with FI_TRANSMIT reports the endpoint's operations. A queue bound with FI_RECV reports messages
+        and peers' operations with immediate data; it can be the same queue. With a shared transmit context,
+        operations are posted into its ring. With a shared receive context, messages match receives posted there, and
         the calls that receive raise FI_EOPNOTSUPP.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
-        bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
-        peers' operations.
+        Raises FI_EOPBADSTATE once enabled, and FI_EINVAL for a second or foreign object. Raises FI_EBADFLAGS for a
+        queue without a direction, and for events that a counter cannot count. Raises FI_ENOSPC for a counter that
+        cannot count peers' operations.
         """
         flags = check_flags(BindFlags, flags)
         self._check_bindable(target)
@@ -185,7 +185,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             self._receiver.bind(queue, flags)
 
     def _resize(self, *, tx_size: int | None = None, rx_size: int | None = None) -> None:
-        """Give the rings other sizes, before there are any."""
+        """Change the sizes of the rings, before the endpoint is enabled."""
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
         if tx_size is not None and self._stx is not None:
@@ -198,11 +198,12 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     def enable(self) -> None:
         """Start the endpoint: from now on it reaches peers, and peers reach its domain's memory through it.
 
-        Raises FI_ENOCQ or FI_ENOAV if one is not bound (FI_ENOCQ also if receives are counted without a queue that
-        reports them), FI_ENOSPC if the NIC has no context or peer entry left, FI_EOPBADSTATE if it is enabled
-        already, or was opened with FI_SHARED_CONTEXT and is not bound to such a context. With a shared receive
-        context, FI_ENOCQ without a queue bound with FI_RECV, FI_EINVAL if that context has fewer capabilities or its
-        endpoints another address vector.
+        Raises FI_ENOCQ or FI_ENOAV if one is not bound, and FI_ENOCQ if receives are counted without a queue that
+        reports them. Raises FI_ENOSPC if the NIC has no free context or peer entry. Raises FI_EOPBADSTATE if the
+        endpoint is enabled already, or was opened with FI_SHARED_CONTEXT and is not bound to such a context.
+
+        With a shared receive context, raises FI_ENOCQ without a queue bound with FI_RECV. Raises FI_EINVAL if that
+        context has fewer capabilities or its endpoints another address vector.
         """
         self._check_open()
         if self._rings is not None:
@@ -235,14 +236,14 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         self._start(rings, peers)
 
     def getname(self) -> bytes:
-        """The endpoint's address, for the address vectors of peers. Raises FI_EOPBADSTATE before enable()."""
+        """Return the endpoint's address, for the address vectors of peers. Raises FI_EOPBADSTATE before enable()."""
         self._check_open()
         if self._name is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "an endpoint has a name once it is enabled")
         return self._name.pack()
 
     def _vector(self) -> AddressVector:
-        """Where peers have their numbers. Raises FI_ENOAV."""
+        """Return the address vector. Raises FI_ENOAV."""
         if self._av is None:
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
         return self._av
@@ -250,12 +251,12 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     # The end
 
     def close(self) -> None:
-        """Wait until operations are done and peers have been told (at most a second), then give everything back.
+        """Wait until operations are done and peers are notified (at most a second), then release all resources.
 
-        Peers whose long messages met no receive hear that nobody will read them: their sends end with FI_ECANCELED.
+        Peers whose long messages matched no receive are notified: their sends end with FI_ECANCELED.
 
-        Completions that have not been read are dropped. If operations have not finished by then, their context and
-        peer entries are used again only when they have, so that late answers meet nobody.
+        Unread completions are dropped. Unfinished operations keep their context and peer entries until they end, so
+        that late answers reach no other user.
         """
         super().close()
 

@@ -61,23 +61,23 @@ _WRITERS: dict[EndpointOption, Callable[[Any, int], None]] = {
 
 
 class HasOptions(FabricObject):
-    """What has options, each a number: an endpoint, or a context of a scalable one."""
+    """An object with options, each a number: an endpoint, or a context of a scalable one."""
 
     _options: ClassVar[frozenset[EndpointOption]]
-    """Those that apply."""
+    """The options that apply."""
 
     def getopt(self, level: int, optname: int) -> int:
-        """The value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
+        """Return the value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
 
-        Raises FI_ENOPROTOOPT for one that does not apply.
+        Raises FI_ENOPROTOOPT for an option that does not apply.
         """
         return _READERS[self._option(level, optname)](self)
 
     def setopt(self, level: int, optname: int, value: int) -> None:
         """Change an option, FI_OPT_MIN_MULTI_RECV, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
 
-        Raises FI_ENOPROTOOPT for one that does not apply, FI_EOPNOTSUPP for one that can only be read, FI_EINVAL for
-        an unsuitable value, FI_EOPBADSTATE for a size once enabled.
+        Raises FI_ENOPROTOOPT for an option that does not apply, FI_EOPNOTSUPP for one that can only be read. Raises
+        FI_EINVAL for an unsuitable value, FI_EOPBADSTATE for a size once enabled.
         """
         option = self._option(level, optname)
         if option not in _WRITERS:

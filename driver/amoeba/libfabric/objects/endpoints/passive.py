@@ -1,26 +1,23 @@
 """Passive endpoints, which listen for connection requests. fi_cm(3), fi_endpoint(3)."""
 
-import contextlib
 import dataclasses
-import errno
 import socket
-import time
 import weakref
-
-from amoeba_model.forking import own
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.handshake import Listening, Note, bind, reject
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.lines import JsonLines
 from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.connections import (
     CM_DATA_SIZE,
+    PROTOCOL,
     ConnectionRequest,
-    Kind,
-    Note,
     SocketAddress,
-    resolve,
+    cut,
+    peer_of,
+    place_of,
 )
 from amoeba.libfabric.objects.constants import EndpointOption, EpType, EqEvent, OptionLevel
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
@@ -28,17 +25,15 @@ from amoeba.libfabric.objects.queues.event_queue import EventQueue
 __all__ = ["PassiveEndpoint"]
 
 _BACKLOG = 128
-_AT_ONCE = 128
-"""Most connections that are taken at a time."""
 _REQUEST_TIME = 5.0
-"""Seconds that whoever connects may take to say what it wants."""
+"""Seconds that a client may take to send its request."""
 
 
 class PassiveEndpoint(FabricObject):
     """Listens at a TCP address of this host: ``fi_passive_ep``. Bind an event queue, then :meth:`listen`.
 
     Each request is a FI_CONNREQ there, whose ``info`` opens the endpoint that accepts it, on any domain of the
-    fabric: ``domain.endpoint(info)``. Closing the passive endpoint refuses those that were not answered; connections
+    fabric: ``domain.endpoint(info)``. Closing the passive endpoint refuses unanswered requests; connections
     stay.
 
     Raises FI_EINVAL if ``info`` is not of type FI_EP_MSG.
@@ -49,19 +44,18 @@ class PassiveEndpoint(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"a passive endpoint is of type FI_EP_MSG, got {info.ep_attr.type!r}")
         super().__init__(fabric)
         self.info = info
-        """What is offered to those that connect."""
+        """The offer to clients."""
         self.backlog = _BACKLOG
-        """Most requests that wait for their answer; those beyond are refused."""
+        """Maximum number of requests that wait for an answer; further ones are refused."""
         self._eq: EventQueue | None = None
         self._address: SocketAddress = ("127.0.0.1", 0)
-        self._listener: _Listener | None = None
+        self._listener: Listening | None = None
         self._reserved: socket.socket | None = None
         """The socket of an address that has been taken, until it listens."""
-        self._arrivals: dict[_Arrival, None] = {}
         self._requests: set[ConnectionRequest] = set()
 
     def bind(self, eq: EventQueue) -> None:
-        """Report requests there: ``fi_pep_bind``. Closing the queue closes this first.
+        """Report requests to an event queue: ``fi_pep_bind``. Closing the queue closes this first.
 
         Raises FI_EINVAL for a second one, or one of another fabric.
         """
@@ -75,20 +69,22 @@ class PassiveEndpoint(FabricObject):
         eq._adopt(self)
 
     def setname(self, address: SocketAddress) -> None:
-        """Choose where to listen, (host, port): ``fi_setname``. Otherwise only this host's processes can connect.
+        """Choose the address to listen at, (host, port): ``fi_setname``. By default only this host can connect.
 
         Port 0 is a free one, host "" every address of this host. Raises FI_EOPBADSTATE once it listens, FI_EINVAL and
-        FI_EADDRNOTAVAIL for what is no TCP address.
+        FI_EADDRNOTAVAIL for an invalid TCP address.
         """
         self._check_open()
         if self._listener is not None or self._reserved is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, f"it listens at {self.getname()} already")
-        resolve(address, passive=True)
+        place_of(address, passive=True)
         self._address = address
 
     def getname(self) -> SocketAddress:
-        """Where it listens: what peers give to ``connect``. Raises FI_EOPBADSTATE before :meth:`listen` and
-        :meth:`reserve`."""
+        """Return the address that peers pass to ``connect``.
+
+        Raises FI_EOPBADSTATE before :meth:`listen` and :meth:`reserve`.
+        """
         self._check_open()
         bound = self._reserved if self._listener is None else self._listener.socket
         if bound is None:
@@ -97,32 +93,28 @@ class PassiveEndpoint(FabricObject):
         return host, port
 
     def reserve(self) -> None:
-        """Take the address at which it will listen, so that its name is known before. It stays as it is then.
+        """Reserve the address at which it will listen, so that its name is known and fixed from now on.
 
         Raises FI_EADDRINUSE and FI_EADDRNOTAVAIL if the address cannot be had.
         """
         self._check_open()
         if self._reserved is not None or self._listener is not None:
             return
-        family, resolved = resolve(self._address, passive=True)
-        bound = socket.socket(family)
+        place = place_of(self._address, passive=True)
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(resolved)
+            self._reserved = bind(place)
         except OSError as error:
-            bound.close()
             raise self._not_there(error) from error
-        self._reserved = bound
 
     def _not_there(self, error: OSError) -> FabricError:
-        """What to raise where its address cannot be had."""
+        """Make the error for an address that cannot be had."""
         in_use = error.errno == Errno.FI_EADDRINUSE
         return fabric_error(
             Errno.FI_EADDRINUSE if in_use else Errno.FI_EADDRNOTAVAIL, f"cannot listen at {self._address}: {error}"
         )
 
     def getopt(self, level: int, optname: int) -> int:
-        """FI_OPT_CM_DATA_SIZE: most bytes of ``param``. Raises FI_ENOPROTOOPT for anything else."""
+        """Return FI_OPT_CM_DATA_SIZE: maximum bytes of ``param``. Raises FI_ENOPROTOOPT for other options."""
         self._check_open()
         if (level, optname) != (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE):
             raise fabric_error(Errno.FI_ENOPROTOOPT, "passive endpoints have FI_OPT_CM_DATA_SIZE only")
@@ -136,7 +128,7 @@ class PassiveEndpoint(FabricObject):
         self.backlog = backlog
 
     def listen(self) -> None:
-        """Let requests come: ``fi_listen``.
+        """Listen for requests: ``fi_listen``.
 
         Raises FI_ENOEQ without an event queue, FI_EOPBADSTATE if it listens already, FI_EADDRINUSE and
         FI_EADDRNOTAVAIL if the address cannot be had.
@@ -154,8 +146,16 @@ class PassiveEndpoint(FabricObject):
         except OSError as error:
             listening.close()
             raise self._not_there(error) from error
-        self._listener = _Listener(self, listening)
-        self._eq._watch(self._listener)
+        # weak, since the event queue knows the listener
+        passive: PassiveEndpoint = weakref.proxy(self)
+        self._listener = Listening(
+            PROTOCOL,
+            self._eq,
+            listening,
+            full=lambda callers: len(passive._requests) + callers >= passive.backlog,
+            requested=lambda lines, note, _: passive._requested(lines, note),
+            patience=_REQUEST_TIME,
+        )
 
     def reject(self, handle: ConnectionRequest, param: bytes = b"") -> None:
         """Refuse a request: its endpoint gets FI_ECONNREFUSED with ``param``, cut to CM_DATA_SIZE. ``fi_reject``.
@@ -165,46 +165,20 @@ class PassiveEndpoint(FabricObject):
         self._check_open()
         if handle not in self._requests:
             raise fabric_error(Errno.FI_EINVAL, f"expected a connection request that waits here, got {handle!r}")
-        with contextlib.closing(handle.take()) as lines, contextlib.suppress(FabricError):
-            Note(Kind.REJECT, param=param).send(lines)
-
-    @property
-    def _full(self) -> bool:
-        return len(self._requests) + len(self._arrivals) >= self.backlog
-
-    def _arrived(self, connected: socket.socket) -> None:
-        """Somebody has connected by TCP."""
-        assert self._eq is not None
-        if self._full:
-            self._hang_up()
-        if self._full:
-            connected.close()
-            return
-        arrival = _Arrival(self, JsonLines(connected))
-        self._arrivals[arrival] = None
-        self._eq._watch(arrival)
-
-    def _hang_up(self) -> None:
-        """Let the oldest that has said nothing make room for others."""
-        oldest = next(iter(self._arrivals), None)
-        if oldest is not None:
-            oldest.go_on()  # it may just have spoken
-        if oldest in self._arrivals:
-            self._forget(oldest)
-            oldest.lines.close()
-
-    def _forget(self, arrival: "_Arrival") -> None:
-        assert self._eq is not None
-        self._eq._unwatch(arrival)
-        self._arrivals.pop(arrival, None)
+        reject(handle.take(), PROTOCOL, cut(param))
 
     def _requested(self, lines: JsonLines, note: Note) -> None:
-        """An endpoint wants to be connected."""
+        """Report the request of an endpoint to be connected."""
         assert self._eq is not None
-        request = ConnectionRequest(self._requests, lines, note.address)
+        try:
+            peer = peer_of(note)
+        except FabricError:
+            lines.close()
+            return
+        request = ConnectionRequest(self._requests, lines, peer)
         self._requests.add(request)
-        info = dataclasses.replace(self.info, dest_addr=note.address, handle=request)
-        self._eq._report_connection(EqEvent.FI_CONNREQ, self, info, note.param)
+        info = dataclasses.replace(self.info, dest_addr=peer, handle=request)
+        self._eq._report_connection(EqEvent.FI_CONNREQ, self, info, note.data)
 
     def _release(self) -> None:
         if self._reserved is not None:
@@ -212,74 +186,10 @@ class PassiveEndpoint(FabricObject):
         if self._listener is None or self._eq is None:
             return
         with self._eq._changed:
-            self._eq._unwatch(self._listener)
-            self._listener.socket.close()
-            for arrival in list(self._arrivals):
-                self._forget(arrival)
-                arrival.lines.close()
+            self._listener.close()
             for request in list(self._requests):
                 request.take().close()
 
     def __repr__(self) -> str:
         listens = f" at {self._address}" if self._listener is None or self.closed else f" listens at {self.getname()}"
         return f"<PassiveEndpoint{' closed' if self.closed else listens}>"
-
-
-class _Listener:
-    """The TCP socket that listens."""
-
-    deadline: float | None = None
-
-    def __init__(self, passive: PassiveEndpoint, listening: socket.socket) -> None:
-        self._passive: PassiveEndpoint = weakref.proxy(passive)
-        self.socket = listening
-        self.socket.setblocking(False)
-        own(self)
-
-    def forked(self) -> None:
-        """This is a child of the process that listens."""
-        self.socket.close()
-
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
-    def go_on(self) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                connected, _ = self.socket.accept()
-            except OSError as error:  # none is left, or it has gone again
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._passive._hang_up()  # the next call finds a free descriptor
-                return
-            connected.setblocking(True)
-            self._passive._arrived(connected)
-
-
-class _Arrival:
-    """Somebody who has connected, and has not said yet what he wants."""
-
-    def __init__(self, passive: PassiveEndpoint, lines: JsonLines) -> None:
-        self._passive: PassiveEndpoint = weakref.proxy(passive)
-        self.lines = lines
-        self.deadline: float | None = time.monotonic() + _REQUEST_TIME
-
-    def fileno(self) -> int:
-        return self.lines.socket.fileno()
-
-    def go_on(self) -> None:
-        assert self.deadline is not None
-        try:
-            if self.lines.check():
-                note = Note.receive(self.lines)
-                self._passive._forget(self)
-                if note.kind is Kind.REQUEST:
-                    self._passive._requested(self.lines, note)
-                else:
-                    self.lines.close()
-                return
-            gone = time.monotonic() > self.deadline
-        except FabricError:
-            gone = True
-        if gone:
-            self._passive._forget(self)
-            self.lines.close()

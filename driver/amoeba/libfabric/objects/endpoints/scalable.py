@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ReceiveContext", "ScalableEndpoint", "TransmitContext"]
 
 _RECEIVED = BindFlags.FI_RECV | BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE
-"""What a receive context counts."""
+"""Events that a receive context counts."""
 
 
 class ScalableEndpoint(FabricObject):
@@ -38,11 +38,11 @@ class ScalableEndpoint(FabricObject):
 
     Bind an address vector, open contexts by their index, bind queues to them and enable them. Operations are posted
     through transmit contexts. Peers reach the domain's memory, and send messages, through receive contexts: number 0,
-    unless they name another one by :func:`amoeba.rx_addr`. ``caps``: whether messages come and go; without, they do.
-    ``shared_receives``: a shared receive context is to be bound to its only receive context.
+    unless they name another one by :func:`amoeba.rx_addr`. ``caps``: whether messages are sent and received; by
+    default both. ``shared_receives``: its only receive context is to be bound to a shared receive context.
 
     The NIC's contexts are taken at once, and lie side by side, receive contexts first. Raises FI_EINVAL for less than
-    one of either, FI_ENOSPC if the NIC has not as many left.
+    one of either, FI_ENOSPC if the NIC has fewer free ones.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class ScalableEndpoint(FabricObject):
             nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, first, rx_contexts + tx_contexts
         )
         self._open: WeakValueDictionary[int, TransmitContext | ReceiveContext] = WeakValueDictionary()
-        """By the number of the NIC's context."""
+        """Open contexts by the number of the NIC's context."""
         self._lost: set[int] = set()
-        """Contexts of the NIC for which answers may still come, so that they are not used before those have come."""
+        """Contexts of the NIC for which answers may still come, and which are unused until then."""
         super().__init__(domain)
 
     def bind(self, av: AddressVector) -> None:
-        """Choose the peers: ``fi_scalable_ep_bind``. Closing the vector closes the endpoint first.
+        """Choose the address vector of peers: ``fi_scalable_ep_bind``. Closing the vector closes the endpoint first.
 
-        Raises FI_EINVAL for a second or foreign one, and for what is bound to the contexts.
+        Raises FI_EINVAL for a second or foreign one, and for objects that belong to the contexts.
         """
         self._check_open()
         if not isinstance(av, AddressVector):
@@ -103,9 +103,9 @@ class ScalableEndpoint(FabricObject):
     def tx_context(
         self, index: int, *, tx_size: int | None = None, op_flags: OpFlags | None = None
     ) -> "TransmitContext":
-        """Open a transmit context; sizes and flags are the endpoint's where they are not given: ``fi_tx_context``.
+        """Open a transmit context; sizes and flags default to the endpoint's: ``fi_tx_context``.
 
-        Raises FI_EINVAL for an index that is none, FI_EBUSY if that context is open, or still waits for answers.
+        Raises FI_EINVAL for an invalid index, FI_EBUSY if that context is open, or still waits for answers.
         """
         context = self._claim(index, self.tx_contexts, self.rx_contexts)
         size, _, flags = self._defaults
@@ -129,19 +129,19 @@ class ScalableEndpoint(FabricObject):
         return opened
 
     def enable(self) -> None:
-        """Enable those of the opened contexts that are not enabled yet. Raises what their ``enable`` raises."""
+        """Enable opened contexts that are not enabled yet. Raises the errors of their ``enable``."""
         self._vector()
         for context in list(self._open.values()):
             if not context.enabled:
                 context.enable()
 
     def getname(self) -> bytes:
-        """The endpoint's address, for the address vectors of peers."""
+        """Return the endpoint's address, for the address vectors of peers."""
         self._check_open()
         return self._name.pack()
 
     def _claim(self, index: int, count: int, offset: int) -> int:
-        """The NIC's context of a transmit or receive context that is about to be opened."""
+        """Return the NIC's context of a transmit or receive context that is about to be opened."""
         self._check_open()
         index = index if type(index) is int else check_number("index", index)
         if not 0 <= index < count:
@@ -159,9 +159,9 @@ class ScalableEndpoint(FabricObject):
         return self._av
 
     def _open_context(self, number: int, entries: int, receiver: Receiver, counters: Counters) -> Context:
-        """One of the contexts, not enabled, with rings, peers, and what its ``receiver`` takes.
+        """Start one of the contexts, with rings, peers, and the connection of its ``receiver``.
 
-        Raises FI_ENOAV without an address vector, FI_ENOSPC if there is no peer table entry for each address.
+        Raises FI_ENOAV without an address vector, FI_ENOSPC without a peer table entry for each address.
         """
         vector = self._vector()
         context = Context(self.domain.protection, number)
@@ -176,11 +176,11 @@ class ScalableEndpoint(FabricObject):
         return context
 
     def _closed_context(self, context: int) -> None:
-        """One of the contexts is closed."""
+        """Forget one of the contexts, which is closed."""
         self._open.pop(context, None)
 
     def _close_context(self, context: Context) -> None:
-        """Close one of the contexts, to use it again only when its operations have ended."""
+        """Close one of the contexts, which is reused only when its operations have ended."""
         self._lost.add(context.number)
         context.close(lambda: self._context_is_back(context.number))
 
@@ -203,7 +203,7 @@ class ScalableEndpoint(FabricObject):
 class TransmitContext(Transmitter, HasOptions):
     """Posts a scalable endpoint's operations, with a ring, a queue and counters of its own: ``fi_tx_context``.
 
-    The operations are those of :class:`amoeba.Endpoint`. Those of different contexts have no order.
+    The operations are those of :class:`amoeba.Endpoint`. Operations of different contexts have no order.
     """
 
     _options = TRANSMIT_OPTIONS
@@ -214,7 +214,7 @@ class TransmitContext(Transmitter, HasOptions):
         """The NIC's context."""
         self._opened: Context | None = None
         """The same, from :meth:`enable` on."""
-        # without a queue, it only sees that long messages are read
+        # without a queue, the context only observes that long messages are read
         self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, endpoint._caps)
         self._rights = rights_of(endpoint._caps)
         super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
@@ -224,7 +224,7 @@ class TransmitContext(Transmitter, HasOptions):
         return self._rings is not None
 
     def bind(self, target: CompletionQueue[Any] | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
-        """Associate a completion queue or a counter, as :meth:`amoeba.Endpoint.bind` does.
+        """Bind a completion queue or a counter, as :meth:`amoeba.Endpoint.bind` does.
 
         Raises FI_EBADFLAGS for a queue that is not bound with FI_TRANSMIT alone (and FI_SELECTIVE_COMPLETION).
         """
@@ -239,7 +239,7 @@ class TransmitContext(Transmitter, HasOptions):
         target._adopt(self)
 
     def _resize(self, *, tx_size: int) -> None:
-        """Give the ring another size, before there is one."""
+        """Change the size of the ring, before the context is enabled."""
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
         self.tx_size = ring_size(tx_size)
@@ -292,23 +292,23 @@ class ReceiveContext(Receiving, HasOptions):
         self._receiver = Receiver(rx_size, endpoint._caps, sends=False)
         self._counters = Counters()
         self._opened: Context | None = None
-        """The NIC's context, from :meth:`enable` on; if there are messages, with rings that nobody posts into: long
-        ones are read through them."""
+        """The NIC's context, from :meth:`enable` on; if there are messages, with rings that only the driver
+        posts into, to read long messages."""
         super().__init__(endpoint)
 
     def bind(
         self, target: CompletionQueue[Any] | Counter | SharedReceiveContext, flags: BindFlags = BindFlags.FI_RECV
     ) -> None:
-        """Report messages, and what peers do, to this queue, or count them; closing it closes the context first.
+        """Bind a queue or counter that reports messages and peers' operations; closing it closes the context first.
 
-        A counter counts receives with FI_RECV, and with FI_REMOTE_READ and FI_REMOTE_WRITE what peers do to memory
-        through this context. With a shared receive context, messages meet receives posted there, and the calls that
-        receive raise FI_EOPNOTSUPP: so it is instead of several receive contexts.
+        A counter counts receives with FI_RECV. With FI_REMOTE_READ and FI_REMOTE_WRITE it counts peers' accesses to
+        memory through this context. With a shared receive context, messages match receives posted there, and the
+        calls that receive raise FI_EOPNOTSUPP: a shared context replaces several receive contexts.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
-        not bound with FI_RECV alone (and FI_SELECTIVE_COMPLETION) and for what the counter cannot count, FI_ENOSPC
-        for a counter that cannot count peers' operations. FI_EINVAL for a shared receive context if the endpoint has
-        several of its own.
+        Raises FI_EOPBADSTATE once enabled, and FI_EINVAL for a second or foreign object. Raises FI_EBADFLAGS for a
+        queue that is not bound with FI_RECV alone (and FI_SELECTIVE_COMPLETION), and for events that the counter
+        cannot count. Raises FI_ENOSPC for a counter that cannot count peers' operations, and FI_EINVAL for a shared
+        receive context if the endpoint has several of its own.
         """
         self._check_open()
         flags = check_flags(BindFlags, flags)
@@ -345,7 +345,7 @@ class ReceiveContext(Receiving, HasOptions):
         self._receiver.bind(queue, flags)
 
     def _resize(self, *, rx_size: int) -> None:
-        """Give the ring another size, before there is one."""
+        """Change the size of the ring, before the context is enabled."""
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
         self._receiver.resize(rx_size)

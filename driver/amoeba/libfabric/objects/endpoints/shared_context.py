@@ -18,8 +18,8 @@ __all__ = ["SharedTransmitContext"]
 class SharedTransmitContext(FabricObject):
     """A context of the NIC that the endpoints bound to it post into; each has its own queue, counters and peers.
 
-    ``tx_size``: descriptors of all of them under way, a power of two. Peers know whatever is sent by the address of
-    its endpoint. Raises FI_ENOSPC if the NIC has no context left.
+    ``tx_size``: outstanding descriptors of all of them, a power of two. Peers identify packets by the address of
+    the endpoint. Raises FI_ENOSPC if the NIC has no free context.
     """
 
     def __init__(self, domain: "DomainBase", tx_size: int) -> None:
@@ -31,7 +31,7 @@ class SharedTransmitContext(FabricObject):
         super().__init__(domain)
 
     def _share_rings(self, context: Context) -> TransmitRings:
-        """Let one more endpoint's context post here."""
+        """Let another endpoint's context post here."""
         return context.share_rings(self._context)
 
     def _release(self) -> None:

@@ -1,8 +1,8 @@
 """Shared receive contexts: fi_srx_context of fi_endpoint(3).
 
 Such a context is one of the NIC's, with a receive ring, unexpected slots and an event ring. The endpoints that are
-bound to it have contexts of their own, whose messages meet its receives; the event says for which context a message
-was, and so to whose completion queue it belongs.
+bound to it have contexts of their own, whose messages match its receives. The event names the context of a message,
+and so the completion queue.
 """
 
 import contextlib
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 __all__ = ["SharedReceiveContext"]
 
 _CHOICES = MESSAGES | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV
-"""What an endpoint may be capable of only if the context is whose receives it shares."""
+"""Capabilities that an endpoint may have only if the shared context has them."""
 
 
 class SharedReceiveContext(Receiving, HasOptions):
     """Receives that the endpoints bound to it share; each has its own address, queue, counters and peers.
 
-    A message for any of them meets the oldest receive that matches. Its completion comes to the queue bound with
-    FI_RECV to the endpoint that it was for, which also counts it, and whose FI_SELECTIVE_COMPLETION says whether
-    success is reported. What is about no message, a receive that was taken back or a search without result, is
-    reported by the endpoint that was enabled first. Connectionless endpoints must all have the same address vector,
+    A message for any of them matches the oldest suitable receive. Its completion comes to the queue bound with
+    FI_RECV to the endpoint that the message was for. That endpoint also counts it, and its FI_SELECTIVE_COMPLETION
+    decides whether success is reported. The endpoint that was enabled first reports completions without a message: a
+    cancelled receive, or a search without result. Connectionless endpoints must all have the same address vector,
     in which ``src_addr`` is a number.
 
-    ``rx_size``: entries that may wait in the queues of all together before peers must wait. ``caps``: which messages
+    ``rx_size``: entries that may wait in the queues of all together before peers must wait. ``caps``: messages that
     may be received, and how; None: all. The calls that receive are those of :class:`amoeba.Endpoint`; receives can
-    be posted at once. Raises FI_ENOSPC if the NIC has no context left, FI_EINVAL for an ``rx_size`` that no ring has.
+    be posted at once. Raises FI_ENOSPC if the NIC has no free context, FI_EINVAL for an impossible ``rx_size``.
 
-    When an endpoint is closed, receives that its messages have met are still reported, with FI_ECANCELED if the
-    message was not there yet; its messages that met none, or were claimed, are dropped. Closing the context closes
-    the endpoints first; receives that have met no message are dropped.
+    When an endpoint is closed, receives that its messages have matched are still reported, with FI_ECANCELED if the
+    message was not there yet. Its messages that matched none, or were claimed, are dropped. Closing the context
+    closes the endpoints first; receives without a message are dropped.
     """
 
     _options = RECEIVE_OPTIONS
@@ -61,15 +61,15 @@ class SharedReceiveContext(Receiving, HasOptions):
         receiver.selective = True
         self._shared = SharedReceives(domain.protection, rx_size)
         self._members: dict[int, tuple[CompletionQueue[Any], AddressVector | None]] = {}
-        """Queue and vector of an endpoint, None if that is connected, by the NIC's context."""
+        """Queue and vector of an endpoint by the NIC's context; the vector is None if the endpoint is connected."""
         receiver.dispatch, receiver.receives = self._shared.dispatch, self._shared.receives
         self.domain = domain
         super().__init__(domain)
 
     def cancel(self, context: Any) -> None:
-        """Take back the oldest receive with this ``context``: ``fi_cancel``, as :meth:`amoeba.Endpoint.cancel`.
+        """Cancel the oldest receive with this ``context``: ``fi_cancel``, as :meth:`amoeba.Endpoint.cancel`.
 
-        Raises FI_EOPBADSTATE if there is no endpoint whose queue could tell of it.
+        Raises FI_EOPBADSTATE without an endpoint whose queue could report it.
         """
         self._telling_queue()
         self._cancel_receive(context)
@@ -78,7 +78,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         self._check_open()
 
     def _telling_queue(self) -> CompletionQueue[Any]:
-        """The queue that hears of what is about no message. Raises FI_EOPBADSTATE if there is none."""
+        """Return the queue for completions without a message. Raises FI_EOPBADSTATE without an enabled endpoint."""
         self._check_open()
         for queue, _ in self._enabled():
             return queue
@@ -88,7 +88,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         return [queue for queue, _ in self._enabled()]
 
     def _enabled(self) -> list[tuple[CompletionQueue[Any], AddressVector | None]]:
-        """Queue and vector of every endpoint, in the order in which they were enabled."""
+        """Yield queue and vector of every endpoint, in the order in which they were enabled."""
         return [self._members[context] for context in self._shared.shares]
 
     def _sender(self, src_addr: int) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         super()._search(receives, receive, bits)
 
     def _vector(self) -> AddressVector | None:
-        """The address vector of connectionless endpoints, None without any."""
+        """Return the address vector of connectionless endpoints, None without any."""
         return next((av for _, av in self._enabled() if av is not None), None)
 
     def _resize(self, *, rx_size: int) -> None:

@@ -1,4 +1,4 @@
-"""The transmitting half of endpoints: what is posted through, what it is bound to, and aliases of it."""
+"""The transmitting half of endpoints: posting, binding, and aliases."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +36,15 @@ __all__ = [
 
 DEFAULT_TX_SIZE = 256
 MAX_TX_SIZE = 1 << 15
-"""Most descriptors under way at a time."""
+"""Maximum number of outstanding descriptors."""
 BETWEEN_KINDS = MsgOrder.FI_ORDER_RAS | MsgOrder.FI_ORDER_WAS | MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW
 """Orders between messages and other operations."""
 _MIN_TX_SIZE = 16
-"""So that an operation on four segments of everything fits."""
+"""Enough for an operation on four segments of everything."""
 
 
 def ring_size(descriptors: int) -> int:
-    """Descriptors that the ring of an endpoint which asks for so many has room for.
+    """Return the ring size of an endpoint that asks for this many descriptors.
 
     Raises FI_EINVAL for less than one or more than :data:`MAX_TX_SIZE`.
     """
@@ -54,30 +54,30 @@ def ring_size(descriptors: int) -> int:
 
 
 def least_descriptors(segments: int) -> int:
-    """Descriptors that vectors of so many segments can need."""
+    """Return the descriptors that vectors of this many segments can need."""
     # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; FI_COMMIT_COMPLETE makes
     # two more, which can carry data
     return 4 * segments - 1
 
 
 def has_lanes(msg_order: MsgOrder) -> bool:
-    """Whether messages may go beside RMA and atomics: an order is named, and none between the two."""
+    """Return whether messages may go beside RMA and atomics: an order is named, and none between the two."""
     return bool(msg_order) and not msg_order & BETWEEN_KINDS
 
 
 def most_segments(descriptors: int) -> int:
-    """The other way round: segments of vectors for which so many descriptors always suffice."""
+    """Return the segments of vectors for which this many descriptors always suffice."""
     return (descriptors + 1) // 4
 
 
 class Posting(RmaOperations, BatchOperations, MessageOperations):
-    """What operations are posted through: an endpoint, or an alias of one."""
+    """An object through which operations are posted: an endpoint, or an alias of one."""
 
     def __init__(
         self, domain: "DomainBase", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
         self.tx_size: int = tx_size
-        """Most descriptors under way at a time."""
+        """Maximum number of outstanding descriptors."""
         super().__init__(domain, parent, op_flags=op_flags)
 
     @property
@@ -97,31 +97,31 @@ class Posting(RmaOperations, BatchOperations, MessageOperations):
         return rings.room
 
     def cancel(self, context: Any) -> None:
-        """Take back an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.
+        """Cancel an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.
 
-        ``context`` is that of its call. It ends with FI_ECANCELED; a receive perhaps as it has ended already, though
-        nobody has read of that yet. Raises FI_ENOENT if there is none: what else was posted cannot be called back.
+        ``context`` is that of its call. The operation ends with FI_ECANCELED, unless a receive has ended already
+        with an unread entry. Raises FI_ENOENT without such an operation: others cannot be cancelled.
         """
         rings = self._rings or self._not_enabled()
         if not self.domain._deferrals.cancel(context, rings):
             self._cancel_receive(context)
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
-        """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
+        """Make an alias of the endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
         return EndpointAlias(self, op_flags)
 
 
 class EndpointAlias(Posting):
     """Another way to post operations through an endpoint, with ``op_flags`` of its own.
 
-    It shares everything else: ring, peers, queues and counters. Closing the endpoint closes its aliases.
+    An alias shares ring, peers, queues and counters. Closing the endpoint closes its aliases.
     Raises FI_EOPBADSTATE if the endpoint is not enabled, FI_EBADFLAGS for flags that cannot be a default.
     """
 
     def __init__(self, original: Posting, op_flags: OpFlags = NO_FLAGS) -> None:
         rings = original._rings or original._not_enabled()
         self.original = original
-        """What this is an alias of."""
+        """The original endpoint."""
         super().__init__(original.domain, original, tx_size=original.tx_size, op_flags=op_flags)
         self._cq = original._cq
         self._use_queue(original._selective_queue)
@@ -135,7 +135,7 @@ class EndpointAlias(Posting):
 
     @property
     def rx_size_left(self) -> int:
-        """As the endpoint's: ``fi_rx_size_left``. Raises FI_EOPNOTSUPP for an alias of what only transmits."""
+        """The endpoint's: ``fi_rx_size_left``. Raises FI_EOPNOTSUPP for an alias of an object that only transmits."""
         self._check_open()
         if self._receiver is None:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"nothing is received by {self.original!r}")
@@ -161,7 +161,7 @@ class Transmitter(Posting):
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)
 
     def _check_bindable(self, target: FabricObject) -> None:
-        """Raise FI_EOPBADSTATE once enabled, FI_EBADF for what is closed, FI_EINVAL for another domain's."""
+        """Raise FI_EOPBADSTATE once enabled, FI_EBADF for a closed object, FI_EINVAL for another domain's."""
         self._check_open()
         check_instance("target", target, FabricObject)
         target._check_open()
@@ -170,7 +170,7 @@ class Transmitter(Posting):
         target._check_made_from(self.domain)
 
     def _bind_transmit(self, target: CompletionQueue[Any] | Counter, flags: BindFlags) -> None:
-        """Tell ``target`` what became of operations. Raises FI_EINVAL if that is another's task already."""
+        """Report operations to ``target``. Raises FI_EINVAL if another object has that task already."""
         if isinstance(target, Counter):
             self._counters.bind(target, flags)
             return
@@ -180,7 +180,7 @@ class Transmitter(Posting):
         self._use_queue(bool(flags & BindFlags.FI_SELECTIVE_COMPLETION))
 
     def _transmit_queue(self) -> CompletionQueue[Any]:
-        """The bound completion queue. Raises FI_ENOCQ."""
+        """Return the bound completion queue. Raises FI_ENOCQ."""
         if self._cq is None:
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_TRANSMIT before enable()")
         return self._cq
@@ -196,7 +196,7 @@ class Transmitter(Posting):
             self._near = peers.open
 
     def _stop(self, av: AddressVector) -> TransmitRings | None:
-        """Report nothing any more; the rings that were posted through, None before the start."""
+        """Stop reports; return the rings, None before the start."""
         rings, self._rings, self._near = self._rings, None, {}
         if rings is not None:
             assert self._peer_map is not None

@@ -1,1 +1,1 @@
-"""Where a fabric's objects tell what has happened: queues, counters, and what waits for them."""
+"""Events of a fabric's objects: queues, counters, and waiting for them."""

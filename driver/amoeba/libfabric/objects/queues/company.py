@@ -1,4 +1,4 @@
-"""Waits that nothing and nobody would ever end: refused, where Python cannot tell them from a hang."""
+"""Deadlock check: refuses waits that can never end."""
 
 from amoeba_model.device import Device
 
@@ -11,7 +11,7 @@ __all__ = ["check_company"]
 
 
 def check_company(device: Device) -> None:
-    """Raise FI_EOPBADSTATE if a wait for something to be begun cannot end: nobody else is there to begin it.
+    """Raise FI_EOPBADSTATE if a wait can never end, as no other thread or process can begin an operation.
 
     On a network that joins processes, or one that this process does not run, a wait also lets a device serve others.
     """

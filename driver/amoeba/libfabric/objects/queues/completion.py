@@ -1,4 +1,4 @@
-"""Completion queues: where operations report that they are done, or what went wrong."""
+"""Completion queues, which report the ends of operations and their errors."""
 
 import time
 from collections import deque
@@ -60,7 +60,7 @@ class CqMsgEntry(NamedTuple):
     flags: int
     """Kind of the operation: Caps.FI_RMA or FI_ATOMIC, with FI_READ or FI_WRITE; FI_MSG or FI_TAGGED, with FI_SEND or
     FI_RECV (of a tagged atomic FI_TAGGED, FI_ATOMIC and FI_RECV); of a peer's operation FI_REMOTE_READ or
-    FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the buffer has been given back."""
+    FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the NIC has released the buffer."""
     len: int
     """Bytes transferred, or of the message; of a peer's operation those of its last packet."""
 
@@ -72,7 +72,7 @@ class CqDataEntry(NamedTuple):
     flags: int
     len: int
     buf: int
-    """Where a message begins in a buffer of FI_MULTI_RECV, or what FI_PEEK has copied; otherwise zero."""
+    """Address of a message in a buffer of FI_MULTI_RECV, or of FI_PEEK's copy; otherwise zero."""
     data: int
     """The peer's, if ``flags`` has FI_REMOTE_CQ_DATA."""
 
@@ -113,15 +113,15 @@ class CqErrEntry(_CqErrFields):
     """``struct fi_cq_err_entry``: one failed operation."""
 
     peer: int = FI_ADDR_NOTAVAIL
-    """The number that it was sent to, which the structure does not have; FI_ADDR_NOTAVAIL of a receive."""
+    """The number of the peer it was sent to, which C's structure lacks; FI_ADDR_NOTAVAIL of a receive."""
     divided: bool = False
-    """It took several packets, each of which is done or refused alone: any may have been done, whatever ``err`` is.
-    Of a batch it took several operations; those not in :attr:`failures` have been done."""
+    """The operation took several packets, each done or refused alone: any may have been done, whatever ``err`` is.
+    A batch took several operations; those not in :attr:`failures` have been done."""
 
     def error(self) -> FabricError:
-        """The failure as an exception, which says what failed, to whom it went, and why.
+        """Return the failure as an exception, which describes the operation, its peer, and the cause.
 
-        It is a PartialError if it is a refusal and the operation was :attr:`divided`.
+        A refusal of a :attr:`divided` operation is a PartialError.
         """
         text = failure_text(self.flags, self.len, self.peer, self.err, self.prov_errno)
         if len(self.failures):
@@ -147,11 +147,11 @@ _MAKERS: dict[CqFormat, Callable[[Completion], Any]] = {
         CqTaggedEntry, (of.context, CQ_FLAGS[of.kind], of.length, of.buf, of.data, of.tag)
     ),
 }
-"""What is read of a completion, by the queue's format."""
+"""Constructor of a queue's entries, by the queue's format."""
 
 
 def _error_entry(failed: Completion, payload: int) -> CqErrEntry:
-    """``payload``: the most bytes that a packet of the NIC has."""
+    """Make an error entry. ``payload``: the maximum bytes of a packet of the NIC."""
     flags, status = CQ_FLAGS[failed.kind], failed.status
     err = RETURN_CODE_ERRNO[ReturnCode(status)]
     if status == _NO_MATCH and flags & _RECV:
@@ -168,31 +168,31 @@ def _error_entry(failed: Completion, payload: int) -> CqErrEntry:
 
 
 class CompletionQueue(HasDescriptor, Gathering[E]):
-    """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
+    """Collects completions of the endpoints bound to it, and peers' operations, as ``fi_cq_open`` makes it.
 
-    To type checkers it is one of ``E``, the entries that its format has: ``CompletionQueue[CqDataEntry]``.
+    To type checkers it is generic in ``E``, the entries of its format: ``CompletionQueue[CqDataEntry]``.
 
-    Unless progress is automatic, it is reading the queue that drives it: descriptors held back by FI_MORE are
+    Unless progress is automatic, reading the queue drives it: descriptors held back by FI_MORE are
     announced, and a simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do
     those of one peer.
 
     With FI_WAIT_FD the queue has a file descriptor to wait for. With automatic progress it is readable while there is
-    an entry. Else entries are taken, and a simulated NIC runs, only while the queue is read, so that it is readable
-    as soon as operations are under way, until the last completion has been read; if the queue is bound to an endpoint
-    with FI_RECV, always, as peers may have begun something.
+    an entry. Else entries are taken, and a simulated NIC runs, only while the queue is read. So the descriptor is
+    readable as soon as operations are outstanding, until the last completion has been read. If the queue is bound to
+    an endpoint with FI_RECV, it is always readable, as peers may have begun an operation.
 
     Parameters
     ----------
     cq_format : CqFormat
-        Which fields entries have.
+        The fields of entries.
     wait_obj : WaitObj
-        By what :meth:`sread` waits: all but FI_WAIT_MUTEX_COND and FI_WAIT_POLLFD.
+        The mechanism of :meth:`sread`: all but FI_WAIT_MUTEX_COND and FI_WAIT_POLLFD.
     wait_cond : CqWaitCond
         Whether :meth:`sread` waits for a number of entries.
     wait_set : WaitSet, optional
-        The one to wait by, with FI_WAIT_SET.
+        The set to wait by, with FI_WAIT_SET.
     size : int
-        Entries that there must be room for. There is room for any number, so this says nothing.
+        Minimum number of entries. The queue holds any number, so the size has no effect.
 
     Raises FI_ENOSYS for other wait objects; FI_EINVAL for FI_WAIT_SET without a set of the same fabric, or a negative
     size.
@@ -223,15 +223,15 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
         self._collected: deque[Completion] = deque()
-        """Out of the rings, on behalf of those who do not read, and not read yet."""
+        """Completions out of the rings, taken for others than readers, and not read yet."""
         self._errors: deque[Completion] = deque()
         self._in_hand: list[Completion] = []
-        """What the call under way takes. If that is interrupted, the next call finds it here."""
+        """Completions that the current call takes. After an interruption the next call finds them here."""
         self._given: tuple[object, Sequence[Completion]] | None = None
-        """What the main thread's last call returned, and what that was made from; with automatic progress."""
+        """Result of the main thread's last call, and its completions; with automatic progress."""
         self._signalled = False
         self._lost = False
-        """Automatic progress has found the device closed."""
+        """Whether automatic progress has found the device closed."""
         super().__init__(domain)
         if described:
             self._fd = WaitFd()
@@ -240,7 +240,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             wait_set._join(self)
 
     def read(self, count: int = 1) -> list[E]:
-        """Take up to ``count`` entries; an empty list when there are none (FI_EAGAIN of ``fi_cq_read``).
+        """Take up to ``count`` entries; an empty queue gives an empty list (FI_EAGAIN of ``fi_cq_read``).
 
         Raises FI_EAVAIL while the next entry is an error: take it by :meth:`readerr`.
         """
@@ -250,7 +250,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         return self._give([make(completed) for completed in self._take(count)])
 
     def readfrom(self, count: int = 1) -> list[tuple[E, int]]:
-        """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
+        """Read as :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
 
         The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
         peers that the vector does not have.
@@ -259,22 +259,23 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         return self._give([(self._entry(completed), completed.source) for completed in taken])
 
     def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[E]:
-        """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
+        """Read as :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
 
-        Of a queue with FI_CQ_COND_THRESHOLD for ``cond`` entries, also if that is more than ``count``; an error or
-        :meth:`signal` ends the wait before.
-        Waiting sleeps until the NIC's interrupt. Returns what is there, perhaps nothing, when the time is over.
-        Raises FI_ECANCELED after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE, FI_EINVAL for a ``cond`` that
-        the queue was not opened for, or that is no number of entries; FI_EOPBADSTATE instead of waiting for ever:
-        without a timeout if nothing is under way, no peer may tell anything, and nobody else, a thread, a handler of
-        a signal or another process, is there to end the wait.
+        A queue with FI_CQ_COND_THRESHOLD waits for ``cond`` entries, also if that is more than ``count``. An error or
+        :meth:`signal` ends the wait early. Waiting sleeps until the NIC's interrupt. After the timeout, returns the
+        available entries, perhaps none.
+
+        Raises FI_ECANCELED after :meth:`signal`, and FI_ENOSYS for a queue of FI_WAIT_NONE. Raises FI_EINVAL for a
+        ``cond`` that is no number of entries, or without FI_CQ_COND_THRESHOLD. Raises FI_EOPBADSTATE instead of
+        waiting forever. That is the case without a timeout if no operation is outstanding, no peer may report an
+        event, and no thread, signal handler or other process can end the wait.
         """
         return self._give([self._entry(completed) for completed in self._wait(count, timeout, cond)])
 
     def sreadfrom(
         self, count: int = 1, timeout: float | None = None, cond: int | None = None
     ) -> list[tuple[E, int]]:
-        """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
+        """Read as :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
         taken = self._wait(count, timeout, cond)
         return self._give([(self._entry(completed), completed.source) for completed in taken])
 
@@ -290,7 +291,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             self._fd.set()
 
     def fileno(self) -> int:
-        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+        """Return the descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
         Ask :meth:`amoeba.Fabric.trywait` before waiting for it, as fi_poll(3) demands.
         """
@@ -300,9 +301,9 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         return self._fd.fileno()
 
     def readerr(self) -> CqErrEntry | None:
-        """Take the oldest error entry; None when there is none (FI_EAGAIN of ``fi_cq_readerr``).
+        """Take the oldest error entry; None without one (FI_EAGAIN of ``fi_cq_readerr``).
 
-        Entries of operations that succeeded before stay in the queue. If nothing is there to be read, this lets time
+        Entries of operations that succeeded before stay in the queue. With nothing to read, this lets time
         pass as :meth:`read` does.
         """
         self._check_open()
@@ -317,7 +318,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             del self._errors[0]
             self._show()
             return entry
-        # no call from here to where the application has it
+        # no call from here to the application's assignment
         del self._errors[0]
         return entry
 
@@ -335,7 +336,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             self._show()
 
     def _collect_error(self) -> None:
-        """Move the oldest error to the errors, wherever it is: in a ring, or behind entries that nobody has read."""
+        """Move the oldest error to the errors, from a ring or from behind unread entries."""
         self._collect()
         if self._deferrals.live:
             self._deferrals.progress()
@@ -351,13 +352,13 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
                     return
 
     def strerror(self, prov_errno: int) -> str:
-        """The NIC's return code in words, such as ``bad mkey``; of one that it has not, that it is unknown."""
+        """Describe the NIC's return code, such as ``bad mkey``; an unknown code is called unknown."""
         return words_of(check_number("prov_errno", prov_errno))
 
     def _give(self, entries: list[T]) -> list[T]:
-        """Let go of what is in hand: from here to where the application has its entries nothing can come between.
+        """Let go of completions in hand: from here to the application nothing can interrupt the entries.
 
-        Only with automatic progress: then the lock is given back, and :meth:`_take_back` undoes this.
+        With automatic progress the lock is still to be released, and :meth:`_take_back` undoes this.
         """
         if self._auto is not None and get_ident() == _MAIN:
             self._given = entries, self._in_hand
@@ -371,12 +372,12 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
                 (self._collected if completed.status == _OK else self._errors).appendleft(completed)
 
     def _put_back(self, count: int = 0) -> None:
-        """Leave what is in hand for the next call, but the first ``count``."""
+        """Leave all but the first ``count`` completions in hand for the next call."""
         self._collected.extendleft(reversed(self._in_hand[count:]))
         del self._in_hand[count:]
 
     def _take(self, count: int, *, more: bool = False) -> list[Completion]:
-        """Take up to ``count`` completions into the hand. ``more``: besides those that are there."""
+        """Take up to ``count`` completions into the hand. ``more``: besides those in hand."""
         self._check_open()
         if self._in_hand and not more:  # a call was interrupted
             uninterrupted(self._put_back)
@@ -442,14 +443,13 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         return self._in_hand
 
     def _rest(self, seconds: float) -> None:
-        """Sleep until something may be there to be read, at most so long."""
+        """Sleep until there may be an entry to read, at most the given seconds."""
         self._arm()
         self._deferrals.arm()
         self._device.wait(seconds)
 
     def _poll(self, count: int) -> list[Completion]:
-        """Take entries from all sources in turn until ``count`` are in hand; stops behind an error, which it keeps.
-        """
+        """Take entries from all sources in rotation until ``count`` are in hand; stop behind an error."""
         hand, errors = self._in_hand, self._errors
         if self._collected:
             uninterrupted(self._sort_collected, count)
@@ -459,7 +459,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
                 source.poll(count - there, hand)
                 if len(hand) == there:
                     break
-                # whoever gives them gives none behind one that has failed
+                # a source gives no completion behind one that has failed
                 last = hand[-1]
                 if last.status != _OK:
                     # no call from here ...
@@ -477,7 +477,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             self._sort(self._collected.popleft(), self._in_hand)
 
     def _sort(self, completed: Completion, entries: list[Completion]) -> None:
-        """Put what succeeded to the entries, unless nobody wants to hear of it, and what failed to the errors."""
+        """Put reported successes to the entries, and failures to the errors."""
         if completed.status != _OK:
             if completed.silent != NEVER:
                 self._errors.append(completed)
@@ -485,7 +485,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             entries.append(completed)
 
     def _attach(self, source: CompletionSource) -> None:
-        """Take an enabled endpoint's completions, or what its peers tell."""
+        """Take an enabled endpoint's completions, or its peers' events."""
         self._sources.append(source)
         if self._fd is not None and self._auto is None:
             source.tell_doorbells(self._fd.set)
@@ -496,10 +496,10 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             self._sources.remove(source)
 
     def _collect(self) -> None:
-        """Take everything out of the rings now, for those who only count; what is to be reported waits here.
+        """Take all completions out of the rings now, for counters; those to be reported wait here.
 
-        What peers tell is left where it is, because it is when too much has not been read that they are held back.
-        With manual progress one entry is taken if there is nothing else to be read.
+        Peers' events stay in their rings: unread events hold peers back.
+        With manual progress one entry is taken if there is nothing else to read.
         """
         for source in self._sources:
             source.announce()
@@ -518,7 +518,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
                 source.poll(1, self._collected)  # type: ignore[arg-type]
 
     def _report(self, completed: Completion) -> None:
-        """Tell of something that was never in a ring."""
+        """Report a request that was never in a ring."""
         self._collected.append(completed)
         if self._fd is not None:
             self._fd.set()
@@ -529,10 +529,10 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
             source.arm()
 
     def _attend(self) -> bool:
-        """Take completions, so that there is room in the rings, and nobody waits for what is there."""
+        """Take completions, so that the rings have free space and waiting threads proceed."""
         try:
             self._nic.check_open()
-        except DeviceClosedError:  # which a reader is to hear
+        except DeviceClosedError:  # for a reader to report
             self._lost = True
             return False
         self._collect()

@@ -13,29 +13,29 @@ class CompletionSource(Protocol):
 
     @property
     def limited(self) -> bool:
-        """Whether what is not read must stay in the ring, because that holds others back."""
+        """Whether unread completions must stay in the ring, because they hold others back."""
 
     @property
     def under_way(self) -> int:
-        """Requests that the NIC works on, or whose completion has not been taken."""
+        """The number of requests that the NIC works on, or whose completion has not been taken."""
 
     @property
     def ready(self) -> Collection[Completion]:
-        """Where what is not read stays: what has been found there, and nobody has taken."""
+        """The completions that were found in the ring and not taken."""
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever the NIC has been told of requests."""
+        """Call ``listener`` whenever the NIC is notified of requests."""
 
     def announce(self) -> None:
-        """Tell the NIC of requests that wait for that."""
+        """Announce waiting requests to the NIC."""
 
     def progress(self) -> None:
-        """Do what can be done before something is taken."""
+        """Make progress before completions are taken."""
 
     def poll(self, limit: int, into: list[Any]) -> None:
         """Move up to ``limit`` completions to ``into``, none behind one that reports an error.
 
-        Whatever interrupts this, each is there or here.
+        An interruption leaves each completion either there or here.
         """
 
     def arm(self) -> None:

@@ -1,4 +1,4 @@
-"""Counters: how many operations are done, without saying which. fi_cntr(3)."""
+"""Counters: numbers of completed operations, without details. fi_cntr(3)."""
 
 import time
 import weakref
@@ -35,14 +35,14 @@ class Counter(HasDescriptor):
     """Counts operations of the endpoints, or on the memory regions, bound to it, as ``fi_cntr_open`` makes it.
 
     Bound with FI_READ it counts reads, fetching and comparing atomics; with FI_WRITE writes and base atomics; with
-    FI_SEND and FI_RECV messages; with FI_REMOTE_READ and FI_REMOTE_WRITE what peers do to this side's memory. Those
-    that end well are counted in one number, those that fail in another. Both are modulo 2**64.
+    FI_SEND and FI_RECV messages; with FI_REMOTE_READ and FI_REMOTE_WRITE peers' accesses to this side's memory. One
+    number counts successes, another failures. Both are modulo 2**64.
 
-    The NIC counts, in host memory; the driver adds what only it knows, such as long messages, and everything of this
-    side if the NIC has no counter left.
+    The NIC counts in host memory. The driver adds events that only the driver knows, such as long messages. If the
+    NIC has no counter left, the driver counts all operations of this side.
 
-    Reading a counter drives manual progress, as reading a completion queue does. Entries that it meets stay in the
-    completion queue of the endpoint; bind that with FI_SELECTIVE_COMPLETION if nobody reads it.
+    Reading a counter drives manual progress, as reading a completion queue does. The endpoint's completion queue
+    keeps the entries that this takes; bind an unread queue with FI_SELECTIVE_COMPLETION.
 
     ``wait_obj`` and ``wait_set`` are as those of a :class:`amoeba.CompletionQueue`.
     """
@@ -60,27 +60,27 @@ class Counter(HasDescriptor):
         self._queues: weakref.WeakSet[CompletionQueue[Any]] = weakref.WeakSet()
         self._rings: weakref.WeakSet[TransmitRings] = weakref.WeakSet()
         self._works = 0
-        """Deferred work under way that this counts."""
+        """Number of outstanding pieces of deferred work that this counts."""
         self._value = 0
-        """Of the driver; the NIC's is to be added."""
+        """Counts of the driver; the NIC's are to be added."""
         self._errors = 0
         """Likewise."""
         self._miscounted = [0, 0]
-        """Successes and errors that the NIC counts, or is about to, and that are none."""
+        """Successes and errors that the NIC counts, or is about to count, wrongly."""
         self._hears_of_peers = False
-        """They may begin something that counts at any time."""
+        """Whether peers may begin a counted operation at any time."""
         self._heeding = described
-        """It must hear of doorbells: there is a descriptor, or something waits for this counter."""
+        """Whether it must observe doorbells: there is a descriptor, or an operation waits for this counter."""
         self._seen = 0, 0
-        """Both as they were read last."""
+        """Both values at the last read."""
         self._known_errors = 0
-        """Those that the application has read, made or been told of."""
+        """Errors that the application has read, set or got by an exception."""
         self._number = 0
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
         self._number = domain.nic.event_counters.take(domain.number)
         self._without = "" if self._number else domain.nic.event_counters.refusal(domain.number)
-        """Why it has none."""
+        """Why the NIC has no counter for it."""
         if described:
             self._fd = WaitFd()
         if wait_set is not None:
@@ -141,10 +141,10 @@ class Counter(HasDescriptor):
     def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
 
-        Raises FI_EAVAIL if one fails meanwhile (with automatic progress also for one that has failed before, of which
-        neither :meth:`readerr` nor this has told yet), FI_ETIMEDOUT after ``timeout`` seconds (None: without limit),
-        FI_ENOSYS for a counter of FI_WAIT_NONE, FI_EOPBADSTATE instead of waiting for ever: as
-        :meth:`amoeba.CompletionQueue.sread`.
+        Raises FI_EAVAIL if an operation fails meanwhile. With automatic progress that includes earlier failures that
+        neither :meth:`readerr` nor this has reported yet. Raises FI_ETIMEDOUT after ``timeout`` seconds (None:
+        without limit), and FI_ENOSYS for a counter of FI_WAIT_NONE. Raises FI_EOPBADSTATE instead of waiting forever,
+        as :meth:`amoeba.CompletionQueue.sread`.
         """
         threshold = self._check("threshold", threshold)
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
@@ -152,7 +152,7 @@ class Counter(HasDescriptor):
         timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         errors = self.expected_errors
-        # no interrupt tells of what peers did
+        # peers' operations cause no interrupt
         most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
         while (value := self.read()) < threshold:
             if self._sums[1] != errors:
@@ -169,7 +169,7 @@ class Counter(HasDescriptor):
                 self._rest(most if remaining is None else min(remaining, most))
 
     def _rest(self, seconds: float) -> None:
-        """Sleep until a value may have changed, at most so long."""
+        """Sleep until a value may have changed, at most the given seconds."""
         for queue in self._queues:
             queue._arm()
         self._deferrals.arm()
@@ -177,20 +177,20 @@ class Counter(HasDescriptor):
 
     @property
     def expected_errors(self) -> int:
-        """How many errors are no news to the application."""
+        """Number of errors that the application knows."""
         return self._sums[1] if self._auto is None else self._known_errors
 
     def _has_reached(self, threshold: int, errors: int) -> bool:
-        """Whether there are so many successes, or another number of errors."""
+        """Return whether there are this many successes, or another number of errors."""
         sums = self._sums
         return sums[0] >= threshold or sums[1] != errors
 
     def fileno(self) -> int:
-        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+        """Return the descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
-        It is readable when the values are not those that were read last. With manual progress also when they may
-        change if the counter is read often enough: because operations that it counts are under way, or those that
-        such work waits for, or always if it counts what peers begin.
+        The descriptor is readable when the values have changed since the last read. With manual progress it is also
+        readable while reading may change them: counted operations are outstanding, or those that deferred work waits
+        for. A counter of peers' operations is always readable.
         """
         self._check_open()
         if self._fd is None:
@@ -211,40 +211,40 @@ class Counter(HasDescriptor):
         self._begun()
 
     def _heed(self) -> None:
-        """Something waits for this counter: let it be known when operations begin that are counted."""
+        """Observe doorbells for an operation that waits for this counter."""
         if not self._heeding and self._auto is None:
             self._heeding = True
             for rings in self._rings:
                 rings.tell_doorbells(self._begun)
 
     def _begun(self) -> None:
-        """Something has begun that is counted."""
+        """Note that a counted operation has begun."""
         self._show()
         self._deferrals.stir()
 
     def _expect(self, works: int) -> None:
-        """So many more pieces of deferred work are under way."""
+        """Expect ``works`` more outstanding pieces of deferred work."""
         self._works += works
         self._begun()
 
     @property
     def _active(self) -> bool:
-        """Whether something is under way that is counted, or may be, because peers begin it."""
+        """Whether a counted operation is outstanding, or may be, because peers begin it."""
         busy = any(rings.under_way or rings.held for rings in self._rings)
         return busy or self._works > 0 or self._hears_of_peers
 
     @property
     def _readable(self) -> bool:
-        """Whether the values are not those that were read last."""
+        """Whether the values have changed since the last read."""
         return self._sums != self._seen
 
     @property
     def _wants_reading(self) -> bool:
-        """Whether they are not, or may change if the counter is read often enough."""
+        """Whether the values have changed, or may change if the counter is read often enough."""
         return self._active or self._readable or self._deferrals.expects(self)
 
     def _attend(self) -> bool:
-        """The NIC may have counted."""
+        """Look for changes that the NIC may have made."""
         self._show()
         return False
 
@@ -258,7 +258,7 @@ class Counter(HasDescriptor):
         return self._sums == self._seen
 
     def _changed(self) -> None:
-        """The application has changed a value."""
+        """Act on a value that the application has changed."""
         self._show()
         self._deferrals.run()
 
@@ -267,7 +267,7 @@ class Counter(HasDescriptor):
         return check_number(name, value)
 
     def _progress(self) -> None:
-        """Take completions; let time pass if there are none."""
+        """Take completions; let time pass if that changes nothing."""
         self._check_open()
         before = self._sums
         self._collect()
@@ -289,12 +289,12 @@ class Counter(HasDescriptor):
         self._show()
 
     def _uncount(self, status: int) -> None:
-        """The NIC counts an operation with this status, and should not."""
+        """Compensate for an operation with this status that the NIC counts wrongly."""
         self._miscounted[status != _OK] += 1
         self._show()
 
     def _count_peers(self) -> None:
-        """Let the NIC count what peers do. Raises FI_ENOSPC if it has no counter left."""
+        """Let the NIC count peers' operations. Raises FI_ENOSPC if the NIC has no counter left."""
         if not self._number:
             raise fabric_error(Errno.FI_ENOSPC, f"{self._without}: only the NIC sees peers")
         self._hears_of_peers = True
@@ -324,10 +324,10 @@ class Counters:
         """By kind: the bit of BindFlags, which an operation of this side has in ``flags`` of its completion."""
 
     def bind(self, counter: Counter, flags: BindFlags) -> None:
-        """Count by ``counter`` what ``flags`` say.
+        """Count by ``counter`` the kinds of operations in ``flags``.
 
-        Raises FI_EBADFLAGS for nothing and for what is not counted, FI_EINVAL if another counter has that kind,
-        FI_ENOSPC if peers' operations are to be counted by a counter that is not the NIC's.
+        Raises FI_EBADFLAGS for no kind or an unknown one, FI_EINVAL if another counter has that kind. Raises
+        FI_ENOSPC for peers' operations if the counter is not the NIC's.
         """
         flags = check_flags(BindFlags, flags)
         kinds = [kind for kind in _LOCAL + _REMOTE if kind in flags]
@@ -346,7 +346,7 @@ class Counters:
         return kind in self._counters
 
     def number(self, kind: int) -> int:
-        """The NIC's event counter for what has this bit; 0: none."""
+        """Return the NIC's event counter for the operations of this bit; 0: none."""
         counter = self._counters.get(kind)
         return 0 if counter is None else counter._number
 
@@ -358,7 +358,7 @@ class Counters:
     def start(
         self, rings: TransmitRings, queue: "CompletionQueue[Any]", receive_queue: "CompletionQueue[Any] | None" = None
     ) -> None:
-        """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
+        """Count operations that end in an endpoint's rings, taken by ``queue``; receives end in the other queue."""
         rings.tally = self.tally
         self.start_receiving(receive_queue)
         for kind, counter in self._counters.items():
@@ -373,13 +373,13 @@ class Counters:
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
 
     def start_receiving(self, queue: "CompletionQueue[Any] | None") -> None:
-        """Count receives, which end in this queue; without one there are none."""
+        """Count receives, which end in this queue; without a queue there can be no receives."""
         counter = self._counters.get(BindFlags.FI_RECV)
         if counter is not None and queue is not None:
             counter._attach_receives(queue)
 
     def count(self, kind: int, status: int, told: int | None, times: int = 1) -> None:
-        """Count what has ended, so many ``times``. ``told``: with what status the NIC has counted it, None if not."""
+        """Count operations that have ended. ``told``: the status that the NIC has counted, None if it has not."""
         counter = self._counters.get(COUNTER_OF[kind])
         if counter is None:
             return
@@ -390,7 +390,7 @@ class Counters:
             counter._count(status)
 
     def uncount_read(self) -> None:
-        """A peer has read a message, which the NIC took for a read of its own."""
+        """Compensate for a peer's read of a message, which the NIC counts as a read of the peer's own."""
         counter = self._counters.get(BindFlags.FI_REMOTE_READ)
         if counter is not None:
             counter._uncount(_OK)

@@ -1,4 +1,4 @@
-"""Event queues: what happens beside data transfer. fi_eq(3)."""
+"""Event queues: events beside data transfer. fi_eq(3)."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ class EqEntry(NamedTuple):
     event: int
     """An :class:`amoeba.EqEvent`, or a number that the application wrote."""
     fid: FabricObject | None
-    """The object that it happened to."""
+    """The object of the event."""
     context: Any
     """``context`` of the call that began it."""
     data: int
@@ -41,13 +41,13 @@ class EqCmEntry(NamedTuple):
     fid: FabricObject | None
     """The passive endpoint of a FI_CONNREQ, else the endpoint."""
     info: Info | None
-    """FI_CONNREQ: what the endpoint that accepts is to be opened with."""
+    """FI_CONNREQ: the info to open the accepting endpoint with."""
     data: bytes
     """``param`` of the peer: of ``connect`` in a FI_CONNREQ, of ``accept`` in a FI_CONNECTED."""
 
 
 class EqErrEntry(NamedTuple):
-    """``struct fi_eq_err_entry``: what failed."""
+    """``struct fi_eq_err_entry``: a failure."""
 
     fid: FabricObject | None
     context: Any
@@ -60,7 +60,7 @@ class EqErrEntry(NamedTuple):
 
 
 Event: TypeAlias = EqEntry | EqCmEntry
-"""What is read as long as nothing failed."""
+"""The event that a read returns unless it is an error."""
 
 
 class EventQueue(FabricObject):
@@ -71,16 +71,16 @@ class EventQueue(FabricObject):
     Parameters
     ----------
     size : int
-        Most events; 0: any number. An event beyond that is lost and leaves the queue overrun: what it holds can
-        still be read, then it is of no more use.
+        Maximum number of events; 0: any number. A further event is lost and leaves the queue overrun: its events can
+        still be read, then the queue is of no more use.
     flags : EqFlags
         FI_WRITE: the application inserts events of its own.
     wait_obj : WaitObj
-        FI_WAIT_UNSPEC or FI_WAIT_YIELD; FI_WAIT_FD for a file descriptor besides; FI_WAIT_NONE if nobody waits;
+        FI_WAIT_UNSPEC or FI_WAIT_YIELD; FI_WAIT_FD for a file descriptor besides; FI_WAIT_NONE without waits;
         FI_WAIT_SET to wait by ``wait_set``.
 
-    Raises FI_EBADFLAGS for other flags, FI_ENOSYS for other wait objects, FI_EINVAL for a negative size, or
-    FI_WAIT_SET without a set of this fabric.
+    Raises FI_EBADFLAGS for other flags, FI_ENOSYS for other wait objects. Raises FI_EINVAL for a negative size, and
+    for FI_WAIT_SET without a set of this fabric.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class EventQueue(FabricObject):
         self._fd: WaitFd | None = None
         self._sources: Sources | None = None
         self._descriptor: Sources | WaitFd | None = None
-        """Which of them has the descriptor that others wait for."""
+        """The descriptor that others wait for."""
         super().__init__(fabric)
         if by_descriptor(wait_obj, wait_set):
             self._fd = WaitFd()
@@ -117,7 +117,7 @@ class EventQueue(FabricObject):
             wait_set._join(self)
 
     def read(self, flags: EqFlags = _NO_FLAGS) -> Event | None:
-        """Take the oldest event, or with FI_PEEK look at it; None when there is none (FI_EAGAIN of ``fi_eq_read``).
+        """Take the oldest event, or with FI_PEEK look at it; None without one (FI_EAGAIN of ``fi_eq_read``).
 
         Raises FI_EAVAIL while that is an error: take it by :meth:`readerr`; FI_EOVERRUN when events were lost
         and all others have been read.
@@ -135,7 +135,7 @@ class EventQueue(FabricObject):
             return entry
 
     def sread(self, timeout: float | None = None, flags: EqFlags = _NO_FLAGS) -> Event | None:
-        """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit): ``fi_eq_sread``.
+        """Read as :meth:`read`, but wait up to ``timeout`` seconds (None: without limit): ``fi_eq_sread``.
 
         Raises FI_ENOSYS for a queue of FI_WAIT_NONE.
         """
@@ -155,7 +155,7 @@ class EventQueue(FabricObject):
         return event
 
     def _rest(self, seconds: float) -> None:
-        """Sleep until something may be there to be read, at most so long."""
+        """Sleep until there may be an event to read, at most the given seconds."""
         if sources := self._sources:
             sources.wait(seconds)
         else:
@@ -163,7 +163,7 @@ class EventQueue(FabricObject):
                 self._changed.wait_for(lambda: self._entries or self._overrun or self.closed, seconds)
 
     def readerr(self, flags: EqFlags = _NO_FLAGS) -> EqErrEntry | None:
-        """Take the error that is next, or with FI_PEEK look at it; None when the next event is none."""
+        """Take the next event if it is an error, or with FI_PEEK look at it; else return None."""
         self._check_open()
         flags = check_flags(EqFlags, flags)
         with self._changed:
@@ -192,14 +192,14 @@ class EventQueue(FabricObject):
             self._append(EqEntry(event, fid, context, data))
 
     def strerror(self, prov_errno: int) -> str:
-        """The provider's error number in words. Events have libfabric's only: ``FI_ENOSPC`` reads ``enospc``.
+        """Describe the provider's error number. Events have libfabric's only: ``FI_ENOSPC`` reads ``enospc``.
 
-        Raises FI_EINVAL for one that does not exist.
+        Raises FI_EINVAL for an unknown number.
         """
         return check_enum(Errno, prov_errno, "prov_errno").name.removeprefix("FI_").lower()
 
     def fileno(self) -> int:
-        """A descriptor that is readable while there are events: FI_GETWAIT.
+        """Return a descriptor that is readable while there are events: FI_GETWAIT.
 
         Without automatic progress also while connections can go on.
         Raises FI_ENOSYS without FI_WAIT_FD.
@@ -225,7 +225,7 @@ class EventQueue(FabricObject):
     # Connections
 
     def _watch(self, source: Source, *, writing: bool = False) -> None:
-        """Let ``source`` go on while the queue is read."""
+        """Let ``source`` proceed while the queue is read."""
         with self._changed:
             if self._sources is None:
                 self._sources = Sources()
@@ -235,14 +235,14 @@ class EventQueue(FabricObject):
             self._auto.wake()
 
     def _unwatch(self, source: Source) -> None:
-        """Forget it, before its descriptor is closed; nothing if it is not watched."""
+        """Forget a source, before its descriptor is closed; do nothing if it is unknown."""
         with self._changed:
             if self._sources is not None:
                 self._sources.remove(source)
 
     @property
     def deadline(self) -> float | None:
-        """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
+        """When the first connection can proceed, if nothing else happens, on the clock of ``time.monotonic``."""
         return self._sources.deadline if self._sources else None
 
     def _automate(self, auto: Locker) -> None:
@@ -252,13 +252,13 @@ class EventQueue(FabricObject):
         auto.watch(self)
 
     def _attend(self) -> bool:
-        """Let connections go on."""
+        """Let connections proceed."""
         with self._changed:
             self._go_on()
         return False
 
     def _arm(self) -> bool | None:
-        """No NIC has a part in it."""
+        """Ask no NIC: none has a part in connections."""
 
     @property
     def _readable(self) -> bool:
@@ -266,7 +266,7 @@ class EventQueue(FabricObject):
         return bool(self._entries) or self._overrun
 
     def _awaits(self) -> tuple[int, float | None] | None:
-        """The descriptor by which connections can go on, and when they do even so; None if there are none."""
+        """Return the descriptor by which connections proceed, and their deadline; None without connections."""
         return (self._sources.fileno(), self._sources.deadline) if self._sources else None
 
     def _go_on(self) -> None:
@@ -299,7 +299,7 @@ class EventQueue(FabricObject):
         return fabric_error(Errno.FI_EOVERRUN, f"more than {self.size} events were not read in time")
 
     def _forget(self, fid: FabricObject) -> None:
-        """Drop the events of an object that is closed: nobody could do anything about them any more."""
+        """Drop the events of a closed object, on which no program could act."""
         with self._changed:
             self._entries = deque(entry for entry in self._entries if entry.fid is not fid)
             if not self.closed:

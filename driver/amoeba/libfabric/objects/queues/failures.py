@@ -1,4 +1,4 @@
-"""What an error says of an operation: what it was, to whom it went, and why it failed."""
+"""Descriptions of failed operations: kind, peer and cause."""
 
 from amoeba_model.wire.uet import ReturnCode
 
@@ -22,12 +22,12 @@ _OPERATIONS = {
         (Caps.FI_TAGGED | Caps.FI_ATOMIC | Caps.FI_RECV, "tagged receive"),
     )
 }
-"""By the flags that say the kind of an operation."""
+"""Descriptions by the flags of an operation's kind."""
 _BESIDES = int(Caps.FI_REMOTE_CQ_DATA | Caps.FI_MULTI_RECV)
 
 
 def words_of(prov_errno: int) -> str:
-    """The NIC's return code in words, such as ``bad mkey``; of one that it has not, that it is unknown."""
+    """Describe the NIC's return code, such as ``bad mkey``; an unknown code is called unknown."""
     try:
         return ReturnCode(prov_errno).name.replace("_", " ").lower()
     except ValueError:
@@ -35,7 +35,7 @@ def words_of(prov_errno: int) -> str:
 
 
 def failure_text(flags: int, length: int, peer: int, err: Errno, prov_errno: int) -> str:
-    """An operation whose completion has these fields; ``peer`` is the number that it went to, if it is known."""
+    """Describe a failed operation with these completion fields; ``peer`` is its target's number, if known."""
     operation = _OPERATIONS.get(int(flags) & ~_BESIDES, "operation")
     to = f" to peer {peer}" if 0 <= peer < FI_ADDR_NOTAVAIL else ""
     return f"{operation} of {length} bytes{to} failed: {strerror(err)} ({ReturnCode(prov_errno).name})"

@@ -1,4 +1,4 @@
-"""Waiting for the end of operations that one has posted, however many, and whatever else completes meanwhile."""
+"""Waiting for the end of a caller's own operations, whatever else completes meanwhile."""
 
 import time
 from collections import deque
@@ -20,11 +20,11 @@ E = TypeVar("E")
 
 
 class _Token:
-    """By which a call knows its operation."""
+    """The context by which a call recognizes its operation."""
 
 
 class Gathering(Generic[E]):
-    """Calls of a completion queue that wait for as many operations as they say. ``E`` are its entries."""
+    """Calls of a completion queue that wait for a given number of operations. ``E`` are its entries."""
 
     _entry: Callable[[Completion], Any]
     _collected: deque[Completion]
@@ -35,7 +35,7 @@ class Gathering(Generic[E]):
         raise NotImplementedError
 
     def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completion]:
-        """Up to ``count`` completions, left in hand; none if the time is over. Raises FI_EAVAIL for an error."""
+        """Wait for up to ``count`` completions, left in hand; none after the timeout. Raises FI_EAVAIL for errors."""
         raise NotImplementedError
 
     def _put_back(self, count: int = 0) -> None:
@@ -45,15 +45,15 @@ class Gathering(Generic[E]):
         raise NotImplementedError
 
     def _failure(self, completed: Completion) -> FabricError:
-        """The error of an operation that failed."""
+        """Return the error of a failed operation."""
         raise NotImplementedError
 
     def wait_for(self, count: int, timeout: float | None = None) -> list[E]:
         """Wait until ``count`` operations are over, take their entries, and return them in the order of the queue.
 
-        Raises the error of the first that failed, once all are over; then all entries are taken. FI_ETIMEDOUT when
-        ``timeout`` seconds are over before (None: no limit), FI_EINVAL for a negative ``count``, and what
-        :meth:`CompletionQueue.sread` raises; then all entries are left in the queue.
+        Raises the error of the first that failed, once all are over; then all entries are taken. Raises FI_ETIMEDOUT
+        after ``timeout`` seconds (None: no limit), FI_EINVAL for a negative ``count``, and the errors of
+        :meth:`CompletionQueue.sread`. Then all entries are left in the queue.
         """
         count, timeout = check_number("count", count), check_timeout(timeout)
         self._check_waiting()
@@ -64,14 +64,15 @@ class Gathering(Generic[E]):
     ) -> E:
         """Post an operation, and wait until it is over: ``queue.post_and_wait(endpoint.write, data, peer, at, key)``.
 
-        ``call`` is a method that posts one, of an endpoint that completes to this queue; the arguments are its own,
-        without ``context``. Where there is no room for it, it is posted as soon as there is. Returns its entry, whose
-        context is None; entries of other operations stay in the queue, in their order. It must write an entry: with
-        FI_SELECTIVE_COMPLETION, pass ``flags=OpFlags.FI_COMPLETION``.
+        ``call`` is a method that posts one operation, of an endpoint that completes to this queue; the arguments are
+        its own, without ``context``. If the ring is full, the operation is posted as soon as there is free space.
+        Returns the operation's entry, whose context is None; other entries stay in the queue, in their order. The
+        operation must write an entry: with FI_SELECTIVE_COMPLETION, pass ``flags=OpFlags.FI_COMPLETION``.
 
-        Raises what ``call`` raises, and the operation's own error. FI_ETIMEDOUT when ``timeout`` seconds are over
-        (None: no limit): it is under way still, and its entry will come to the queue. FI_EINVAL for a ``context``,
-        ArgumentTypeError for what cannot be called, and what :meth:`CompletionQueue.sread` raises.
+        Raises the errors of ``call``, and the operation's own error. Raises FI_ETIMEDOUT after ``timeout`` seconds
+        (None: no limit): the operation is still outstanding, and its entry will come to the queue. Raises FI_EINVAL
+        for a ``context``, ArgumentTypeError for an object that cannot be called, and the errors of
+        :meth:`CompletionQueue.sread`.
         """
         timeout = check_timeout(timeout)
         if not callable(call):
@@ -106,7 +107,7 @@ class Gathering(Generic[E]):
         timeout: float | None,
         taken: list[Completion],
     ) -> list[Completion]:
-        """The next ``count`` completions that are wanted. All others, and what has been taken before, is left."""
+        """Take the next ``count`` wanted completions; leave all others, and ``taken``, in the queue."""
         deadline = None if timeout is None else time.monotonic() + timeout
         ours: list[Completion] = []
         while len(ours) < count:
@@ -124,9 +125,9 @@ class Gathering(Generic[E]):
         return ours
 
     def _next(self, count: int, timeout: float | None, taken: list[Completion]) -> list[Completion]:
-        """Up to ``count`` completions, or one that failed; none if the time is over.
+        """Return up to ``count`` completions, or one that failed; none after the timeout.
 
-        What was taken before is left if this is interrupted.
+        An interruption leaves ``taken`` in the queue.
         """
         try:
             found = list(self._wait(count, timeout, None))
@@ -145,7 +146,7 @@ class Gathering(Generic[E]):
         self._show()
 
     def _entries_of(self, ended: list[Completion]) -> list[E]:
-        """Their entries; raises the first one's error if some have failed."""
+        """Return the entries of completions; raise the first one's error if some have failed."""
         for completed in ended:
             if completed.status != _OK:
                 raise self._failure(completed)

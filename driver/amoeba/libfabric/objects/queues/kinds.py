@@ -1,4 +1,4 @@
-"""What libfabric calls the engine's kinds of completions: ``flags`` of queue entries, and what counters count."""
+"""libfabric's names of the engine's kinds of completions: ``flags`` of queue entries, and events of counters."""
 
 from amoeba.libfabric.objects.constants import BindFlags, Caps
 from amoeba.transport.requests import COUNTED_AS, DATA, KINDS, RELEASED, Counted, Kind
@@ -38,6 +38,6 @@ _BINDS = {
     Counted.RECEIVES: BindFlags.FI_RECV,
 }
 COUNTER_OF = tuple(int(_BINDS.get(counted, BindFlags(0))) for counted in COUNTED_AS)
-"""With what a counter is bound that counts it, by kind; 0: nothing counts it."""
+"""The binding flag of a counter that counts it, by kind; 0: no counter counts it."""
 KINDS_OF = {bind: tuple(kind for kind in Kind if COUNTER_OF[kind] == bind) for bind in _BINDS.values()}
-"""The other way round."""
+"""Kinds by binding flag."""

@@ -1,4 +1,4 @@
-"""A domain as its queues and counters know it."""
+"""The base of domains, for their queues and counters."""
 
 from amoeba.core.lifetime import FabricObject
 from amoeba.libfabric.objects.deferral import DeferralQueue

@@ -1,4 +1,4 @@
-"""Poll sets: which of several queues and counters there is something to read from. fi_poll(3)."""
+"""Poll sets: the ready ones among several queues and counters. fi_poll(3)."""
 
 from typing import Any
 
@@ -14,20 +14,20 @@ __all__ = ["PollSet"]
 
 
 class PollSet(FabricObject):
-    """Completion queues and counters of a domain that are asked together, as ``fi_poll_open`` makes it.
+    """Completion queues and counters of a domain that are polled together, as ``fi_poll_open`` makes it.
 
-    Whatever is closed leaves the set by itself; closing the set closes none of them.
+    Closed members leave the set by themselves; closing the set closes no member.
     """
 
     def __init__(self, domain: QueueOwner) -> None:
         self._device = domain.nic.device
         self._queues: list[CompletionQueue[Any]] = []
         self._counters: dict[Counter, tuple[int, int]] = {}
-        """With the values that were seen last."""
+        """Members with the values that were last seen."""
         super().__init__(domain)
 
     def add(self, member: CompletionQueue[Any] | Counter) -> None:
-        """Ask this, too: ``fi_poll_add``. Raises FI_EINVAL for one of another domain, FI_EALREADY if it is there."""
+        """Add a member: ``fi_poll_add``. Raises FI_EINVAL for another domain's, FI_EALREADY if it is in the set."""
         self._check_open()
         check_instance("member", member, CompletionQueue, Counter)
         member._check_open()
@@ -40,7 +40,7 @@ class PollSet(FabricObject):
             self._queues.append(member)
 
     def remove(self, member: CompletionQueue[Any] | Counter) -> None:
-        """Ask it no more: ``fi_poll_del``. Raises FI_EINVAL if it is not in the set."""
+        """Remove a member: ``fi_poll_del``. Raises FI_EINVAL if it is not in the set."""
         self._check_open()
         if isinstance(member, CompletionQueue) and member in self._queues:
             self._queues.remove(member)
@@ -50,7 +50,7 @@ class PollSet(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"{member!r} is not in the poll set")
 
     def poll(self, count: int | None = None) -> list[CompletionQueue[Any] | Counter]:
-        """Make progress, and say which of them have something to be read, ``count`` at most: ``fi_poll``.
+        """Make progress, and return up to ``count`` members with entries to read: ``fi_poll``.
 
         Queues with an entry or an error; counters whose values have changed since they were in the answer last.
         """

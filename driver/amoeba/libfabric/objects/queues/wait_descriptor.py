@@ -1,4 +1,4 @@
-"""What completion queues and counters do with the descriptor that FI_WAIT_FD gives them."""
+"""The descriptors of completion queues and counters with FI_WAIT_FD."""
 
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.locking import Locker
@@ -8,27 +8,27 @@ __all__ = ["HasDescriptor"]
 
 
 class HasDescriptor(FabricObject):
-    """What may have a descriptor, readable while there is something to be read.
+    """An object that may have a descriptor, readable while there is an entry to read.
 
-    With manual progress also while there may be, if it is read often enough; automatic progress attends to it.
+    With manual progress it is also readable while reading may find one; automatic progress attends to it.
     """
 
     _fd: WaitFd | None = None
     deadline: float | None = None
-    """When there may be something to be read though the descriptor does not say so: never."""
+    """When there may be an entry to read though the descriptor does not say so: never."""
 
     @property
     def _readable(self) -> bool:
-        """Whether there is something to be read, as far as it has been collected."""
+        """Whether there is an entry to read, as far as it has been collected."""
         raise NotImplementedError
 
     @property
     def _wants_reading(self) -> bool:
-        """Whether there is something to be read, or may be if it is read often enough."""
+        """Whether there is an entry to read, or may be if it is read often enough."""
         raise NotImplementedError
 
     def _show(self) -> None:
-        """Make the descriptor say so."""
+        """Make the descriptor readable or not accordingly."""
         if self._fd is None:
             return
         if self._auto is not None:

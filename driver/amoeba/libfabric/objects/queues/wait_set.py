@@ -22,7 +22,7 @@ WAIT_OBJECTS = (
     WaitObj.FI_WAIT_FD,
     WaitObj.FI_WAIT_YIELD,
 )
-"""What queues and counters can wait by."""
+"""Wait objects of queues and counters."""
 _SET_OBJECTS = (WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD, WaitObj.FI_WAIT_YIELD)
 _TURN = WAIT_SLICE / 50
 """Seconds that a set of several sleeps for one of them."""
@@ -41,13 +41,13 @@ class Member(Protocol):
         """When on the clock of ``time.monotonic`` there may be something to be read, whatever the descriptor says."""
 
     def fileno(self) -> int:
-        """What can be waited for, if the set has a descriptor."""
+        """Return a descriptor to wait for, if the set has one."""
 
     def _may_wait(self) -> bool:
-        """Whether nothing is there to be read."""
+        """Return whether nothing is there to be read."""
 
     def _rest(self, seconds: float) -> None:
-        """Sleep until there may be something to be read, at most so long."""
+        """Sleep until there may be an entry to read, at most the given seconds."""
 
     @property
     def _readable(self) -> bool:
@@ -55,10 +55,10 @@ class Member(Protocol):
 
 
 class WaitSet(FabricObject):
-    """What completion queues, event queues and counters wait by that were opened with FI_WAIT_SET and this set.
+    """The wait object of queues and counters that were opened with FI_WAIT_SET and this set.
 
-    ``wait_obj`` is FI_WAIT_UNSPEC, FI_WAIT_YIELD, or FI_WAIT_FD for a descriptor that says what those of all of them
-    would say. Closing the set closes them first. Raises FI_ENOSYS for other wait objects.
+    ``wait_obj`` is FI_WAIT_UNSPEC, FI_WAIT_YIELD, or FI_WAIT_FD for a descriptor that combines those of all members.
+    Closing the set closes the members first. Raises FI_ENOSYS for other wait objects.
     """
 
     def __init__(self, fabric: FabricObject, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
@@ -73,7 +73,7 @@ class WaitSet(FabricObject):
             self._epoll = select.epoll()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Return when one of them has something to be read: ``fi_wait``. Which one, a :class:`PollSet` can tell.
+        """Return when a member has an entry to read: ``fi_wait``. A :class:`PollSet` finds the member.
 
         Raises FI_ETIMEDOUT after ``timeout`` seconds (None: without limit).
         """
@@ -96,9 +96,9 @@ class WaitSet(FabricObject):
                 rest(left)
 
     def fileno(self) -> int:
-        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+        """Return the descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
-        Ask :meth:`amoeba.Fabric.trywait` before waiting for it, of the set alone.
+        Call :meth:`amoeba.Fabric.trywait` before waiting for it, of the set alone.
         """
         self._check_open()
         if self._epoll is None:
@@ -106,7 +106,7 @@ class WaitSet(FabricObject):
         return self._epoll.fileno()
 
     def _join(self, member: Member) -> None:
-        """Wait for this, too, until it is closed."""
+        """Wait for a member, too, until it is closed."""
         self._members[member._serial] = member
         if self._epoll is not None:
             self._epoll.register(member.fileno(), select.EPOLLIN)
@@ -124,7 +124,7 @@ class WaitSet(FabricObject):
 
     @property
     def deadline(self) -> float | None:
-        """The first of its members'; automatic progress heeds it itself."""
+        """The first deadline of its members; automatic progress observes deadlines itself."""
         if self._auto is not None:
             return None
         deadlines = [member.deadline for member in self._open_members if member.deadline is not None]
@@ -150,9 +150,9 @@ class WaitSet(FabricObject):
 def wait_set_of(
     what: str, wait_obj: WaitObj, wait_set: WaitSet | None, fabric: FabricObject | None
 ) -> WaitSet | None:
-    """The set that something of this fabric waits by, None if by none: it is ignored without FI_WAIT_SET.
+    """Check the wait object of a fabric's object, and return its set; None without FI_WAIT_SET.
 
-    Raises FI_ENOSYS for a wait object that is not known, FI_EINVAL without a set, or for one of another fabric.
+    Raises FI_ENOSYS for an unknown wait object, FI_EINVAL without a set, or for another fabric's.
     """
     if wait_obj not in WAIT_OBJECTS:
         raise fabric_error(Errno.FI_ENOSYS, f"{what} do not wait by {wait_obj!r}")
@@ -168,5 +168,5 @@ def wait_set_of(
 
 
 def by_descriptor(wait_obj: WaitObj, wait_set: WaitSet | None) -> bool:
-    """Whether something that waits so needs a descriptor."""
+    """Return whether this wait object needs a descriptor."""
     return WaitObj.FI_WAIT_FD in (wait_obj, wait_set and wait_set.wait_obj)

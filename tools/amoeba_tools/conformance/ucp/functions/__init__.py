@@ -38,18 +38,18 @@ def _pages() -> Iterable[Page]:
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """All checks, function by function: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    """Return all checks, function by function, as for ``pytest.mark.parametrize("check", checks(), ids=str)``."""
     return tuple(check for page in _pages() for check in page.checks)
 
 
 @cache
 def unchecked() -> tuple[Unchecked, ...]:
-    """All sentences without a check, function by function."""
+    """Return all sentences without a check, function by function."""
     return tuple(sentence for page in _pages() for sentence in page.unchecked)
 
 
 def select(*patterns: str) -> tuple[Check, ...]:
-    """The checks with ids that match any of these: ``ucp_tag_*.*order*``; of a function by its name alone.
+    """Select the checks whose ids match any of these patterns, such as ``ucp_tag_*.*order*``, or a function by name.
 
     Raises ValueError for a pattern that matches none.
     """

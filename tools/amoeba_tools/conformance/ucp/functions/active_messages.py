@@ -161,7 +161,7 @@ def the_handler_is_called_for_every_message(pair: Pair, call: Call) -> None:
     ),
 )
 def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
-    """Two handlers, with the lowest and the highest number; a message for neither reaches none."""
+    """Set two handlers, with the lowest and the highest number; a message for neither reaches none."""
     sender, old = call
     low, high = Heard(pair, number=0, old=old), Heard(pair, number=0xFFFF, old=old)
     for number in (0xFFFF, 5, 0):
@@ -181,7 +181,7 @@ def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
     (set_recv_handler, 3091, "Active Message handler parameters, as defined by ucp_am_handler_param_t.", NEW),
 )
 def the_handler_gets_its_argument(pair: Pair, call: Call) -> None:
-    """The very object, with every call."""
+    """Pass an object, and get the same object with every call."""
     sender, old = call
     heard = Heard(pair, old=old)
     for _ in range(2):
@@ -204,7 +204,7 @@ def none_removes_an_old_handler(pair: Pair) -> None:
 
 @set_recv_handler.says(3059, "Active Message callback. NULL to clear.")
 def none_removes_a_handler(pair: Pair) -> None:
-    """With the mask's bit and no function."""
+    """Pass the mask's bit without a function."""
     gone, other = Heard(pair), Heard(pair, number=ID + 1)
     mask = ucp.UCP_AM_HANDLER_PARAM_FIELD_ID | ucp.UCP_AM_HANDLER_PARAM_FIELD_CB
     ucp.ucp_worker_set_am_recv_handler(pair.far.worker, ucp.ucp_am_handler_param_t(field_mask=mask, id=ID))
@@ -251,7 +251,7 @@ def whole_messages_come_in_one_call(pair: Pair, call: Call) -> None:
     ),
 )
 def a_handler_needs_the_feature(pair: Pair, call: bool) -> None:
-    """A context without UCP_FEATURE_AM, an id of more than 16 bits, what is no function: INVALID_PARAM."""
+    """Use a context without UCP_FEATURE_AM, an id above 16 bits, and a value that is no function: INVALID_PARAM."""
     entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
 
     def install(worker: Any, number: int, cb: Any) -> None:
@@ -271,7 +271,7 @@ def a_handler_needs_the_feature(pair: Pair, call: bool) -> None:
 
 @set_recv_handler.says(3086, "Handlers set by this function are not compatible with ucp_am_send_nb routine.")
 def messages_of_the_older_call_do_not_reach_it(pair: Pair) -> None:
-    """It hears of ucp_am_send_nbx alone."""
+    """Check that the handler gets messages of ucp_am_send_nbx alone."""
     heard = Heard(pair)
     pair.finish(by_nb(pair.near.ep, b"old", 3))
     pair.finish(by_nbx(pair.near.ep, b"new", 3))
@@ -288,7 +288,7 @@ def messages_of_the_older_call_do_not_reach_it(pair: Pair) -> None:
     (send_nbx, 3134, "This routine sends an Active Message to an ep.", NEW),
 )
 def the_message_goes_to_that_worker_alone(pair: Pair, call: Call) -> None:
-    """The handler at the other end is not called, nor that of another worker beside it."""
+    """Check that neither the handler at the other end nor that of another worker beside it is called."""
     sender, old = call
     stranger = pair.entity(1)
     heard = [Heard(pair, old=old), Heard(pair, old=old, at=pair.near), Heard(pair, old=old, at=stranger)]
@@ -303,7 +303,7 @@ def the_message_goes_to_that_worker_alone(pair: Pair, call: Call) -> None:
     (send_nbx, 3158, "Number of elements to send.", NEW),
 )
 def elements_and_pieces_are_counted(pair: Pair, call: Call) -> None:
-    """Three elements of four bytes; a list of two pieces."""
+    """Send three elements of four bytes, and a list of two pieces."""
     sender, old = call
     heard = Heard(pair, old=old)
     pieces = [ucp.ucp_dt_iov_t(b"pie", 3), ucp.ucp_dt_iov_t(b"ces", 3)]
@@ -324,7 +324,7 @@ def elements_and_pieces_are_counted(pair: Pair, call: Call) -> None:
     ),
 )
 def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
-    """A few bytes."""
+    """Send a few bytes."""
     sender, old = call
     heard, calls = Heard(pair, old=old), Calls()
     expect_equal("what the call returned", sender(pair.near.ep, b"now", 3, cb=calls), None)
@@ -349,7 +349,7 @@ def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
     ),
 )
 def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
-    """With its request and UCS_OK, not inside the call."""
+    """Call back with request and UCS_OK, not inside the call."""
     sender, old = call
     heard, calls = Heard(pair, old=old), Calls()
     request = sender(pair.near.ep, pattern(LONG), LONG, cb=calls)
@@ -366,7 +366,7 @@ def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     (send_nbx, 3168, "UCS_PTR_IS_ERR(_ptr) - Error sending Active Message.", NEW),
 )
 def a_message_that_cannot_be_meant_is_not_sent(pair: Pair, call: Call) -> None:
-    """A short buffer, an id of more than 16 bits, no endpoint, an endpoint without the feature."""
+    """Use a short buffer, an id above 16 bits, no endpoint, and an endpoint without the feature."""
     sender, old = call
     heard = Heard(pair, old=old)
     for what, arguments in (
@@ -390,7 +390,7 @@ def a_message_that_cannot_be_meant_is_not_sent(pair: Pair, call: Call) -> None:
     ),
 )
 def a_reply_endpoint_is_given_if_asked_for(pair: Pair, call: Call) -> None:
-    """With UCP_AM_SEND_FLAG_REPLY the handler gets an endpoint by which the sender is reached; else None."""
+    """Pass UCP_AM_SEND_FLAG_REPLY: the handler gets an endpoint to the sender; without the flag None."""
     sender, old = call
     heard, back = Heard(pair, old=old), Heard(pair, old=old, at=pair.near)
     pair.finish(sender(pair.near.ep, b"1", 1))
@@ -405,7 +405,7 @@ def a_reply_endpoint_is_given_if_asked_for(pair: Pair, call: Call) -> None:
 
 @send_nbx.says(3152, "User defined Active Message header.")
 def the_header_comes_with_the_data(pair: Pair) -> None:
-    """With data of a packet, of several, and of those that are read by the receiver; by itself, too."""
+    """Send data of a packet, of several, and of those that the receiver reads; also a header alone."""
     heard = Heard(pair)
     for size, flags in ((0, 0), (10, 0), (LONG, EAGER), (LONG, RNDV)):
         heard.verdict = OK
@@ -418,7 +418,7 @@ def the_header_comes_with_the_data(pair: Pair) -> None:
 
 @send_nbx.says(3152, "NULL value is allowed if no header needed. In this case header_length should be set to 0.")
 def no_header_is_none(pair: Pair) -> None:
-    """A header of None with a length is INVALID_PARAM, and so is one shorter than its length."""
+    """Pass a header of None with a length, and one shorter than its length: INVALID_PARAM."""
     heard = Heard(pair)
     pair.finish(send(pair.near.ep, b"data"))
     pair.wait(lambda: heard.came, "the message")
@@ -436,7 +436,7 @@ def no_header_is_none(pair: Pair) -> None:
     "latency-critical amount of data.",
 )
 def a_header_may_come_alone(pair: Pair) -> None:
-    """The handler gets no data then."""
+    """Check that the handler gets no data then."""
     heard = Heard(pair)
     request = ucp.ucp_am_send_nbx(pair.near.ep, ID, b"alone", 5, None, 0, None)
     pair.wait(lambda: heard.came, "the message")
@@ -450,7 +450,7 @@ def a_header_may_come_alone(pair: Pair) -> None:
     "The maximum allowed header size can be obtained by querying worker attributes by the ucp_worker_query routine.",
 )
 def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
-    """With and without data; one byte more is INVALID_PARAM."""
+    """Send with and without data; one byte more is INVALID_PARAM."""
     heard = Heard(pair)
     most = ucp.ucp_worker_query(pair.near.worker, ucp.ucp_worker_attr_t()).max_am_header
     assert most is not None
@@ -471,7 +471,7 @@ def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
     "will return a request handle, even if it completes immediately.",
 )
 def a_request_can_be_demanded(pair: Pair) -> None:
-    """Of a few bytes; with callback and user data, and a request of the user's."""
+    """Send a few bytes with callback and user data, and a request of the user's."""
     heard, calls, memory = Heard(pair), Calls(), ucp.ucp_request_alloc(pair.near.worker)
     asked: dict[str, Any] = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
     request = send(pair.near.ep, b"few", **asked)
@@ -483,7 +483,7 @@ def a_request_can_be_demanded(pair: Pair) -> None:
 
 @send_nbx.says(3146, "The exact set of flags is defined by ucp_send_am_flags.")
 def a_rendezvous_can_be_demanded_and_forbidden(pair: Pair) -> None:
-    """With RNDV the handler gets a descriptor of a few bytes; with EAGER all data of many."""
+    """Pass RNDV: the handler gets a descriptor of a few bytes; with EAGER all data of many."""
     heard = Heard(pair)
     for flags, size, rndv in ((RNDV, 64, True), (EAGER, LONG, False)):
         request = send(pair.near.ep, pattern(size), flags=int(flags))
@@ -495,7 +495,7 @@ def a_rendezvous_can_be_demanded_and_forbidden(pair: Pair) -> None:
 
 @send_nbx.says(3169, "otherwise - Operation was scheduled for send and can be completed at any point in time.")
 def a_rendezvous_ends_with_its_receiver(pair: Pair) -> None:
-    """It goes on while the handler keeps it, and ends with what a handler returns that refuses it."""
+    """Keep the data in one handler, which holds the send, and refuse it in another, whose status ends the send."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -517,7 +517,7 @@ def a_rendezvous_ends_with_its_receiver(pair: Pair) -> None:
     "buffer, size count and param parameters on the worker.",
 )
 def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
-    """After the handler has kept it; of a few bytes, and of many; the sender's request ends."""
+    """Receive a few bytes, and many, after the handler has kept them; the sender's request ends."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     for size in (1, LONG):
         request = send(pair.near.ep, pattern(size), flags=int(RNDV))
@@ -534,7 +534,7 @@ def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
     "It is a persistent data pointer (UCP_AM_RECV_ATTR_FLAG_DATA is set in ucp_am_recv_param_t.recv_attr).",
 )
 def persistent_data_is_received_into_the_buffer(pair: Pair) -> None:
-    """By a list of two pieces; then the data is no descriptor any more."""
+    """Receive into a list of two pieces; then the data is no descriptor any more."""
     heard = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT))
     send(pair.near.ep, b"persistent")
     pair.wait(lambda: heard.came, "the message")
@@ -591,7 +591,7 @@ def receiving_calls_back_with_the_length(pair: Pair) -> None:
     "message.",
 )
 def data_that_is_there_is_received_at_once(pair: Pair) -> None:
-    """Persistent data; no callback."""
+    """Receive persistent data; no callback runs."""
     heard, calls = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT)), Calls()
     send(pair.near.ep, b"there")
     pair.wait(lambda: heard.came, "the message")
@@ -608,7 +608,7 @@ def data_that_is_there_is_received_at_once(pair: Pair) -> None:
 
 @recv_data_nbx.says(3220, "UCS_PTR_IS_ERR(_ptr) - The receive operation failed.")
 def data_that_does_not_fit_is_truncated(pair: Pair) -> None:
-    """MESSAGE_TRUNCATED, and nothing behind the count is written; the sender hears of an end."""
+    """Expect MESSAGE_TRUNCATED, no write behind the count, and a completion at the sender."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -625,7 +625,7 @@ def data_that_does_not_fit_is_truncated(pair: Pair) -> None:
 
 @recv_data_nbx.says(3189, "The routine is non-blocking and therefore returns immediately.")
 def receiving_can_be_tried_inside_the_handler(pair: Pair) -> None:
-    """It returns UCS_INPROGRESS after having called it; FORCE_IMM_CMPL is NO_RESOURCE, and takes nothing."""
+    """Receive inside the handler: the callback runs, then UCS_INPROGRESS; FORCE_IMM_CMPL gives NO_RESOURCE."""
     buffer, worker, requests = bytearray(LONG), pair.far.worker, []
 
     def take(arg: Any, header: Any, header_length: int, data: Any, length: int, recv: Any) -> Any:
@@ -686,7 +686,7 @@ def kept_data_stays_until_it_is_released(pair: Pair, call: bool) -> None:
 
 @data_release.says(3242, "Pointer to data that was passed into the Active Message callback as the data parameter.")
 def only_kept_data_can_be_released(pair: Pair) -> None:
-    """Not what was not kept, not what is no data, not at another worker."""
+    """Release data that was not kept, a value that is no data, and data at another worker: all fail."""
     heard = Heard(pair, verdict=OK, flags=int(PERSISTENT))
     send(pair.near.ep, b"not kept")
     pair.wait(lambda: heard.came, "the message")
@@ -704,7 +704,7 @@ def only_kept_data_can_be_released(pair: Pair) -> None:
 
 @data_release.says(3241, "Worker which received the Active Message.")
 def a_released_rendezvous_ends_at_its_sender(pair: Pair) -> None:
-    """Without having been received."""
+    """Release the data without a receive."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -712,4 +712,4 @@ def a_released_rendezvous_ends_at_its_sender(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), OK)
 
 
-send_nb.silent("It does not support CUDA memory.", "a NIC of ours reaches the host's memory alone")
+send_nb.silent("It does not support CUDA memory.", "an Amoeba NIC reaches only host memory")

@@ -22,7 +22,7 @@ X, Y, Z = 0x5A5A_0F0F_1234_8765, 0xF0F0_F0F0_8000_0001, 0x1111_2222_3333_4444
 
 
 def low(value: int, size: int) -> int:
-    """What is left of a number in so many bytes."""
+    """Truncate a number to so many bytes."""
     return value & (1 << 8 * size) - 1
 
 
@@ -33,16 +33,16 @@ RESULTS: dict[str, Callable[[int, int], int]] = {
     "XOR": lambda x, y: x ^ y,
     "SWAP": lambda x, y: x,
 }
-"""What a number becomes, of the operand X and what it was, Y."""
+"""New value per operation, from the operand X and the old value Y."""
 
 
 def number(pair: Pair, value: int, size: int) -> Region:
-    """A number at ``far``, between bytes that have to stay."""
+    """Map a number at ``far``, between guard bytes."""
     return pair.memory(b"\xee" * 8 + low(value, size).to_bytes(size, "little") + b"\xee" * 8)
 
 
 def value_of(region: Region, size: int) -> int:
-    """The number, if what is around it is as it was."""
+    """Return the number. Raises CheckFailedError if the guard bytes have changed."""
     expect_equal("bytes around it", bytes(region.view[:8]) + bytes(region.view[8 + size :]), b"\xee" * 16)
     return int.from_bytes(region.view[8 : 8 + size], "little")
 
@@ -70,7 +70,7 @@ def operated(pair: Pair, name: str, x: int, size: int, region: Region, reply: An
 
 
 def changes(pair: Pair, name: str, call: Any) -> None:
-    """The number becomes what the operation says, in 4 and 8 bytes; sums wrap."""
+    """Check the operation's new value, in 4 and 8 bytes; sums wrap."""
     for size in SIZES:
         for x, y in ((X, Y), (1, 2**64 - 1)):
             region = number(pair, y, size)
@@ -94,7 +94,7 @@ def post_does_and_or_and_xor(pair: Pair) -> None:
 
 @post.says(4190, "Size of value in bytes")
 def post_takes_the_lowest_bytes_of_the_value(pair: Pair) -> None:
-    """Of 4 bytes the upper half of the operand does not count; what is no size is INVALID_PARAM."""
+    """Ignore the upper half of an operand of 4 bytes; an invalid size is INVALID_PARAM."""
     region = number(pair, 5, 4)
     ucp.ucp_atomic_post(pair.near.ep, POST.UCP_ATOMIC_POST_OP_ADD, 7 << 32 | 1, 4, region.address + 8, region.rkey)
     flush(pair)
@@ -138,7 +138,7 @@ def fetch_does_and_or_xor_and_swap(pair: Pair) -> None:
 
 @fetch_nb.says(4225, "Local memory address to store resulting fetch to.")
 def fetch_stores_what_was_there(pair: Pair) -> None:
-    """Of every operation, of 4 and 8 bytes."""
+    """Fetch by every operation, in 4 and 8 bytes."""
     for size in SIZES:
         for name in RESULTS:
             region, result = number(pair, Y, size), bytearray(size)
@@ -151,7 +151,7 @@ def fetch_stores_what_was_there(pair: Pair) -> None:
     "In the case of CSWAP the value in result will be swapped into the remote_addr if the condition is true.",
 )
 def fetch_compares_and_swaps(pair: Pair) -> None:
-    """If the number is what ``value`` says; if not it stays. The result is what was there."""
+    """Swap if the number equals ``value``; otherwise the number stays. The result is the old number."""
     for size in SIZES:
         for compare, expected in ((Y, Z), (X, Y)):
             region, result = number(pair, Y, size), bytearray(low(Z, size).to_bytes(size, "little"))
@@ -187,7 +187,7 @@ def fetch_calls_back_when_the_result_is_there(pair: Pair) -> None:
     "The atomic operation is not considered complete until the values in remote and local memory are completed.",
 )
 def fetches_are_one_after_the_other(pair: Pair) -> None:
-    """Those of two workers on two NICs on one number: every value is fetched once."""
+    """Fetch from two workers on two NICs on one number: every value is fetched once."""
     region = number(pair, 0, 8)
     other = ucp.ucp_ep_rkey_unpack(pair.far.connect(pair.far), ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     pair.keep(lambda: ucp.ucp_ep_close_nb(other.endpoint, int(ucp.UCP_EP_CLOSE_MODE_FLUSH)))
@@ -228,7 +228,7 @@ def op_does_xor(pair: Pair) -> None:
 
 @op_nbx.says(4282, "Result=Y; Y=X")
 def op_swaps(pair: Pair) -> None:
-    """What was there is in the reply buffer; without one it is INVALID_PARAM."""
+    """Get the old value in the reply buffer; without a reply buffer the call is INVALID_PARAM."""
     for size in SIZES:
         region, reply = number(pair, Y, size), bytearray(size)
         expect_equal("status", pair.finish(operated(pair, "SWAP", X, size, region, reply)), OK)
@@ -240,7 +240,7 @@ def op_swaps(pair: Pair) -> None:
 
 @op_nbx.says(4286, "Result=Y; if (X==Y) then Y=Z")
 def op_compares_and_swaps(pair: Pair) -> None:
-    """The buffer is compared, the reply buffer swapped in, and it gets what was there."""
+    """Compare with the buffer, swap in the reply buffer, and get the old value in the reply buffer."""
     for size in SIZES:
         for compare, expected in ((Y, Z), (X, Y)):
             region, reply = number(pair, Y, size), bytearray(low(Z, size).to_bytes(size, "little"))
@@ -254,7 +254,7 @@ def op_compares_and_swaps(pair: Pair) -> None:
     "In order to enable fetching semantics for atomic operations user has to specify param.reply_buffer.",
 )
 def op_fetches_into_the_reply_buffer(pair: Pair) -> None:
-    """Of every operation; what it becomes is the same."""
+    """Fetch by every operation; the new value is the same."""
     for size in SIZES:
         for name, result in RESULTS.items():
             region, reply = number(pair, Y, size), bytearray(size)
@@ -265,7 +265,7 @@ def op_fetches_into_the_reply_buffer(pair: Pair) -> None:
 
 @op_nbx.says(4271, "Thus, count argument must be set to 1.")
 def op_takes_one_element(pair: Pair) -> None:
-    """None and two are INVALID_PARAM, and change nothing."""
+    """Pass counts of none and two: INVALID_PARAM, and the memory stays."""
     region, asked = number(pair, 5, 8), param(datatype=ucp.ucp_dt_make_contig(8))
     for count in (0, 2):
         with expect_status(f"count {count}", INVALID):
@@ -294,7 +294,7 @@ def op_takes_elements_of_4_and_8_bytes(pair: Pair) -> None:
     "handle is returned to the application in order to track progress of the operation.",
 )
 def op_calls_back_when_it_is_done(pair: Pair) -> None:
-    """With NO_IMM_CMPL without a reply buffer, too; the number has changed then."""
+    """Call back after the number has changed, also with NO_IMM_CMPL and no reply buffer."""
     for reply in (None, bytearray(8)):
         region, calls = number(pair, 5, 8), Calls()
         request = operated(pair, "ADD", 1, 8, region, reply, op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
@@ -307,7 +307,7 @@ def op_calls_back_when_it_is_done(pair: Pair) -> None:
 
 @op_nbx.says(4310, "Operation parameters, see ucp_request_param_t.")
 def op_looks_at_fields_of_the_mask_alone(pair: Pair) -> None:
-    """A reply buffer that the mask does not name stays as it is."""
+    """Check that a reply buffer outside the mask stays."""
     region, reply = number(pair, 5, 8), bytearray(8)
     pair.finish(operated(pair, "ADD", 1, 8, region, reply, op_attr_mask=ucp.UCP_OP_ATTR_FIELD_DATATYPE))
     flush(pair)
@@ -320,7 +320,7 @@ def op_looks_at_fields_of_the_mask_alone(pair: Pair) -> None:
     (op_nbx, 4313, "UCS_PTR_IS_ERR(_ptr) - The operation failed.", operated),
 )
 def what_cannot_be_meant_changes_nothing(pair: Pair, call: Any) -> None:
-    """An address that is no multiple of the size: INVALID_PARAM; one outside the memory: INVALID_ADDR."""
+    """Use an address off the multiple of the size: INVALID_PARAM; one outside the memory: INVALID_ADDR."""
     region = number(pair, 5, 8)
     shifted = Region(region.memh, region.rkey, region.address + 2, region.view)
     beyond = Region(region.memh, region.rkey, region.address + 64, region.view)

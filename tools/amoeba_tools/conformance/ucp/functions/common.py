@@ -1,4 +1,4 @@
-"""What checks of several groups use."""
+"""Helpers of checks in several groups."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,21 +34,21 @@ LONG = 9000
 
 
 def param(**fields: Any) -> ucp.ucp_request_param_t:
-    """A structure with these fields."""
+    """Return a structure with these fields."""
     return ucp.ucp_request_param_t(**fields)
 
 
 def pattern(length: int, first: int = 1) -> bytes:
-    """Bytes that differ from their neighbours, and from those of another ``first``."""
+    """Return bytes that differ from their neighbours, and from those of another ``first``."""
     return bytes((first + 7 * index + index // 251) & 0xFF for index in range(length))
 
 
 def nothing(*told: Any) -> None:
-    """A callback that does nothing."""
+    """Serve as a callback without effect."""
 
 
 class Calls:
-    """A callback that notes what it is told."""
+    """Callback that records its arguments."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []

@@ -17,7 +17,7 @@ print_config = Function("ucp_config_print", 1904)
 
 
 def line(config: ucp.ucp_config_t, name: str) -> str:
-    """What is printed of a key."""
+    """Return the printed line of a key."""
     stream = io.StringIO()
     ucp.ucp_config_print(config, stream, None, int(ucp.UCS_CONFIG_PRINT_CONFIG))
     return next(each for each in stream.getvalue().splitlines() if each.startswith(f"UCX_{name}="))
@@ -25,7 +25,7 @@ def line(config: ucp.ucp_config_t, name: str) -> str:
 
 @read.says(1847, "If the file does not exist, it will be ignored and no error reported to the application.")
 def a_file_that_is_not_there_is_no_error(pair: Pair) -> None:
-    """What comes is the same as without it."""
+    """Compare with the configuration that is read without a file."""
     with_file, without = ucp.ucp_config_read(None, "/nonexistent/ucx.conf"), ucp.ucp_config_read(None, None)
     expect_equal("a key", line(with_file, "RNDV_THRESH"), line(without, "RNDV_THRESH"))
 
@@ -46,7 +46,7 @@ def a_released_configuration_cannot_be_used(pair: Pair) -> None:
 
 @modify.says(1876, "The routine changes one configuration setting stored in configuration descriptor.")
 def one_key_is_changed(pair: Pair) -> None:
-    """Of this configuration alone; an unknown key, and a value that it cannot have, are errors."""
+    """Change one configuration; an unknown key and an invalid value are errors."""
     config, other = ucp.ucp_config_read(None, None), ucp.ucp_config_read(None, None)
     before = line(other, "RNDV_THRESH")
     ucp.ucp_config_modify(config, "RNDV_THRESH", "12k")
@@ -63,7 +63,7 @@ def one_key_is_changed(pair: Pair) -> None:
     "The routine prints the configuration information that is stored in configuration descriptor.",
 )
 def title_and_keys_are_printed(pair: Pair) -> None:
-    """As the flags say."""
+    """Print the parts that the flags choose."""
     stream = io.StringIO()
     config = ucp.ucp_config_read(None, None)
     ucp.ucp_config_print(config, stream, "The title", int(ucp.UCS_CONFIG_PRINT_HEADER))

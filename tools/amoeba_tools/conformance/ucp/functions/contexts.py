@@ -22,14 +22,14 @@ print_info = Function("ucp_context_print_info", 2038)
 
 @lib_query.says(1820, "This routine fetches information about the UCP library attributes.")
 def the_librarys_thread_level_is_told(pair: Pair) -> None:
-    """One of C's numbers."""
+    """Expect one of C's numbers."""
     found = ucp.ucp_lib_query(ucp.ucp_lib_attr_t()).max_thread_level
     expect(found in list(ucp.ucs_thread_mode_t), f"expected a ucs_thread_mode_t, got {found!r}")
 
 
 @get_version.says(1912, "This routine returns the UCP library version.")
 def the_version_is_three_numbers(pair: Pair) -> None:
-    """Of the release whose API this is."""
+    """Compare with the release whose API this is."""
     expect_equal("API", ucp.ucp_get_version()[:2], (ucp.UCP_API_MAJOR, ucp.UCP_API_MINOR))
 
 
@@ -38,13 +38,13 @@ def the_version_is_three_numbers(pair: Pair) -> None:
     'This routine returns the UCP library version as a string which consists of: "major.minor.release".',
 )
 def the_string_has_the_three_numbers(pair: Pair) -> None:
-    """Those of ucp_get_version."""
+    """Compare with ucp_get_version."""
     expect_equal("string", ucp.ucp_get_version_string(), "{}.{}.{}".format(*ucp.ucp_get_version()))
 
 
 @init_version.says(1937, "This is an internal routine used to check compatibility with a particular API version.")
 def other_versions_are_accepted(pair: Pair) -> None:
-    """An older one; what is no number is INVALID_PARAM."""
+    """Accept an older version; a value that is no number is INVALID_PARAM."""
     params = ucp.ucp_params_t(features=ucp.UCP_FEATURE_TAG)
     ucp.ucp_cleanup(ucp.ucp_init_version(1, 3, params, adapter=pair.near.adapter))
     with expect_status("no number", INVALID):
@@ -53,7 +53,7 @@ def other_versions_are_accepted(pair: Pair) -> None:
 
 @init.says(1950, "This routine creates and initializes a UCP application context.")
 def a_context_has_its_features_alone(pair: Pair) -> None:
-    """A worker with tags takes no puts; without features there is none."""
+    """Check that a worker with tags refuses puts, and that a context without features has no worker."""
     entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
     with expect_status("a stream", INVALID):
         ucp.ucp_stream_worker_poll(entity.worker, 1, 0)
@@ -66,7 +66,7 @@ def a_context_has_its_features_alone(pair: Pair) -> None:
     "The cleanup process releases and shuts down all resources associated with the application context.",
 )
 def what_was_made_of_a_context_is_closed(pair: Pair) -> None:
-    """Its worker cannot be used any more; nor is it cleaned up again."""
+    """Use its worker afterwards, which fails; the worker is not cleaned up again."""
     entity = pair.entity(0)
     ucp.ucp_cleanup(entity.context)
     with expect_status("progress", INVALID):
@@ -77,7 +77,7 @@ def what_was_made_of_a_context_is_closed(pair: Pair) -> None:
 
 @query.says(2014, "This routine fetches information about the context.")
 def a_contexts_attributes_are_told(pair: Pair) -> None:
-    """The host's memory is among its kinds; the mask says what is filled."""
+    """Find host memory among the memory types; the mask names the filled fields."""
     found = ucp.ucp_context_query(pair.near.context, ucp.ucp_context_attr_t())
     expect((found.memory_types or 0) & 1 << ucp.UCS_MEMORY_TYPE_HOST, f"got {found.memory_types}")
     expect(found.request_size is not None, "expected a size, got none")
@@ -92,7 +92,7 @@ def a_contexts_attributes_are_told(pair: Pair) -> None:
     "resources, and other useful information associated with the context.",
 )
 def a_context_is_printed(pair: Pair) -> None:
-    """To the stream, with something in it."""
+    """Print a text to the stream."""
     stream = io.StringIO()
     ucp.ucp_context_print_info(pair.near.context, stream)
     expect(stream.getvalue().strip(), "nothing was printed")

@@ -22,7 +22,7 @@ PEER = ucp.UCP_ERR_HANDLING_MODE_PEER
 
 
 def exchanged(pair: Pair, ep: Any, to: Entity) -> bytes:
-    """What comes of a tagged message on an endpoint."""
+    """Send a tagged message on an endpoint, and return the received data."""
     buffer = bytearray(5)
     got = ucp.ucp_tag_recv_nbx(to.worker, buffer, 5, 0x81, ALL, None)
     sent = ucp.ucp_tag_send_nbx(ep, b"hello", 5, 0x81, None)
@@ -43,7 +43,7 @@ def an_endpoint_can_be_used_at_once(pair: Pair) -> None:
     "same worker on which it was created",
 )
 def an_endpoint_to_the_own_worker_reaches_itself(pair: Pair) -> None:
-    """A stream sent on it is received on it."""
+    """Send on a stream, and receive the data on the same endpoint."""
     near = pair.entity(0)
     ep = near.connect(near)
     buffer = bytearray(4)
@@ -54,7 +54,7 @@ def an_endpoint_to_the_own_worker_reaches_itself(pair: Pair) -> None:
 
 @create.says(2508, "One of the following fields has to be specified:")
 def somebody_has_to_be_named(pair: Pair) -> None:
-    """Nobody, and what is no address: INVALID_PARAM."""
+    """Name no peer, and pass an invalid address: INVALID_PARAM."""
     for params in (ucp.ucp_ep_params_t(), ucp.ucp_ep_params_t(address=b"nowhere")):
         with expect_status(f"{params}", INVALID):
             ucp.ucp_ep_create(pair.near.worker, params)
@@ -62,7 +62,7 @@ def somebody_has_to_be_named(pair: Pair) -> None:
 
 @create.says(2497, "The created endpoint is associated with one and only one worker.")
 def endpoints_of_two_workers_are_apart(pair: Pair) -> None:
-    """Each reaches its peer; a message to the one is not seen by the other."""
+    """Reach the peer by each endpoint; a message to one worker is invisible to the other."""
     near, far = pair.couple()
     expect_equal("message", exchanged(pair, near.ep, far), b"hello")
     expect_equal("at the other worker", ucp.ucp_tag_probe_nb(pair.far.worker, 0, 0, 0), (None, None))
@@ -90,7 +90,7 @@ def by_nbx(ep: Any, force: bool = False) -> Any:
     (close_nbx, 2570, "The closure process is started, and can be completed at any point in time.", by_nbx),
 )
 def what_was_sent_is_delivered_before(pair: Pair, call: Close) -> None:
-    """A put of many bytes is there when the close is over."""
+    """Put many bytes, which are all there when the close ends."""
     near, far = pair.couple()
     region = pair.memory(LONG, ep=near.ep, owner=far)
     ucp.ucp_put_nbi(near.ep, pattern(LONG), LONG, region.address, region.rkey)
@@ -117,7 +117,7 @@ def a_closed_endpoint_cannot_be_used(pair: Pair, call: Close) -> None:
     (close_nbx, 2562, "The exact set of flags is defined by ucp_ep_close_flags_t.", by_nbx),
 )
 def by_force_what_is_under_way_is_canceled(pair: Pair, call: Close) -> None:
-    """A synchronous send without a receive ends with CANCELED; without error handling it is refused."""
+    """End a synchronous send without receive by CANCELED; without error handling the call is refused."""
     near, _far = pair.couple(err_mode=PEER)
     calls = Calls()
     request = ucp.ucp_tag_send_sync_nbx(near.ep, b"sync", 4, 1, param(cb=calls))
@@ -135,7 +135,7 @@ def by_force_what_is_under_way_is_canceled(pair: Pair, call: Close) -> None:
     "useful information associated with the endpoint.",
 )
 def an_endpoint_is_printed(pair: Pair) -> None:
-    """To the stream, with something in it."""
+    """Print a text to the stream."""
     stream = io.StringIO()
     ucp.ucp_ep_print_info(pair.near.ep, stream)
     expect(stream.getvalue().strip(), "nothing was printed")
@@ -153,7 +153,7 @@ def an_endpoints_name_is_told(pair: Pair) -> None:
 
 @evaluate_perf.says(2701, "Filled with performance estimation of the given operation on the endpoint.")
 def more_bytes_take_longer(pair: Pair) -> None:
-    """A time above 0, and more for more bytes."""
+    """Expect a time above 0 that grows with the size."""
     times = []
     for size in (8, 1 << 20):
         asked = ucp.ucp_ep_evaluate_perf_param_t(message_size=size)

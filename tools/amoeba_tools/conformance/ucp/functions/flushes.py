@@ -66,7 +66,7 @@ def by_worker_nbx(pair: Pair, cb: Any = None) -> Any:
     ),
 )
 def all_before_it_is_done_at_both_ends(pair: Pair, call: Any) -> None:
-    """Puts, gets and atomics without requests; at the flush's end everything is in memory."""
+    """Post puts, gets and atomics without requests; at the flush's end all data is in memory."""
     region, back = pair.memory(LONG + 16), bytearray(8)
     ucp.ucp_put_nbi(pair.near.ep, pattern(LONG), LONG, region.address, region.rkey)
     ucp.ucp_atomic_post(pair.near.ep, ucp.UCP_ATOMIC_POST_OP_ADD, 7, 8, region.address + 9008, region.rkey)
@@ -83,7 +83,7 @@ def all_before_it_is_done_at_both_ends(pair: Pair, call: Any) -> None:
     (worker_nbx, 4565, "NULL - The flush operation was completed immediately.", by_worker_nbx),
 )
 def with_nothing_under_way_it_is_over(pair: Pair, call: Any) -> None:
-    """None, and nobody is called."""
+    """Flush without outstanding operations: no request and no callback."""
     calls = Calls()
     expect_equal("what the call returned", call(pair, calls), None)
     pair.settle()
@@ -125,7 +125,7 @@ def it_calls_back_when_all_is_done(pair: Pair, call: Any) -> None:
     (worker_nbx, 4566, "UCS_PTR_IS_ERR(_ptr) - The flush operation failed.", by_worker_nbx),
 )
 def it_tells_an_error_once(pair: Pair, call: Any) -> None:
-    """Of a put outside the memory, without a request; the next flush knows nothing of it."""
+    """Put outside the memory, without a request; the next flush reports no error."""
     region = pair.memory(8)
     ucp.ucp_put_nbi(pair.near.ep, b"12345678", 8, region.address + 4, region.rkey)
     try:
@@ -151,7 +151,7 @@ def it_tells_an_error_once(pair: Pair, call: Any) -> None:
     ),
 )
 def a_request_can_be_demanded(pair: Pair, call: Any) -> None:
-    """Though nothing is under way; one of the user's."""
+    """Demand a request without outstanding operations, and use one of the user's."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
     request = call(pair, param(op_attr_mask=NO_IMMEDIATE, request=memory))
     expect(request is memory, f"expected the user's request, got {request!r}")
@@ -160,7 +160,7 @@ def a_request_can_be_demanded(pair: Pair, call: Any) -> None:
 
 @worker_nb.says(4520, "This routine flushes all outstanding AMO and RMA communications on the worker.")
 def a_worker_flushes_all_its_endpoints(pair: Pair) -> None:
-    """Two of them."""
+    """Flush a worker with two endpoints."""
     near, far = pair.couple()
     second = near.connect(far)
     regions = [pair.memory(LONG, ep=ep, owner=far) for ep in (near.ep, second)]
@@ -176,7 +176,7 @@ def a_worker_flushes_all_its_endpoints(pair: Pair) -> None:
     "before any subsequent communication operations to the same worker which follow the call to fence.",
 )
 def what_follows_a_fence_comes_later(pair: Pair) -> None:
-    """A put of many bytes, then a tagged message: when it is there, so are the bytes."""
+    """Put many bytes, then send a tagged message: when the message is there, so are the bytes."""
     region, buffer = pair.memory(40_000), bytearray(4)
     receive = ucp.ucp_tag_recv_nbx(pair.far.worker, buffer, 4, 0x41, 0xFF, None)
     ucp.ucp_put_nbi(pair.near.ep, pattern(40_000), 40_000, region.address, region.rkey)
@@ -194,7 +194,7 @@ def what_follows_a_fence_comes_later(pair: Pair) -> None:
     "ensures the order between communication operations.",
 )
 def a_fence_waits_for_nothing(pair: Pair) -> None:
-    """A put of many bytes is under way behind the call."""
+    """Check that a put of many bytes is still outstanding after the call."""
     region = pair.memory(LONG)
     request = ucp.ucp_put_nbx(pair.near.ep, pattern(LONG), LONG, region.address, region.rkey)
     ucp.ucp_worker_fence(pair.near.worker)
@@ -204,7 +204,7 @@ def a_fence_waits_for_nothing(pair: Pair) -> None:
 
 @fence.says(4509, "Error code as defined by ucs_status_t")
 def a_fence_needs_a_worker(pair: Pair) -> None:
-    """An endpoint is none, nor is a destroyed worker."""
+    """Pass an endpoint and a destroyed worker."""
     gone = pair.entity(0)
     ucp.ucp_worker_destroy(gone.worker)
     for what in (pair.near.ep, gone.worker):

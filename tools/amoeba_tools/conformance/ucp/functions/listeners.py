@@ -29,7 +29,7 @@ def listening(pair: Pair) -> tuple[Entity, Any, list[Any]]:
 
 
 def called(client: Entity, listener: Any, **params: Any) -> Any:
-    """An endpoint of a client to a listener."""
+    """Connect a client's endpoint to a listener."""
     address = ucp.ucp_listener_query(listener, ucp.ucp_listener_attr_t()).sockaddr
     flags = ucp.UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | ucp.UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID
     return ucp.ucp_ep_create(client.worker, ucp.ucp_ep_params_t(sockaddr=address, flags=flags, **params))
@@ -79,7 +79,7 @@ def a_destroyed_listener_cannot_be_used(pair: Pair) -> None:
 
 @query.says(2450, "This routine fetches information about the listener.")
 def a_listeners_address_is_told(pair: Pair) -> None:
-    """The port that the system has chosen."""
+    """Get the port that the system has chosen."""
     _server, listener, _requests = listening(pair)
     address = ucp.ucp_listener_query(listener, ucp.ucp_listener_attr_t()).sockaddr
     expect(address is not None and address[0] == LOCAL[0] and address[1] > 0, f"expected a port, got {address}")
@@ -87,7 +87,7 @@ def a_listeners_address_is_told(pair: Pair) -> None:
 
 @conn_query.says(2465, "This routine fetches information about the connection request.")
 def who_calls_is_told(pair: Pair) -> None:
-    """The client's number; of an answered request it is INVALID_PARAM."""
+    """Get the client's number; an answered request gives INVALID_PARAM."""
     (_server, listener, requests), client = listening(pair), pair.entity(0, client_id=77)
     called(client, listener)
     pair.wait(lambda: requests, "a connection request")

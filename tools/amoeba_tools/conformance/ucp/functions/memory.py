@@ -34,7 +34,7 @@ Params = ucp.ucp_mem_map_params_t
     "mapped memory segment and returns its address in the address_p argument.",
 )
 def memory_is_allocated(pair: Pair) -> None:
-    """At least as long as asked for; a peer reads and writes it."""
+    """Expect at least the requested length; a peer reads and writes the memory."""
     memh = ucp.ucp_mem_map(pair.far.context, Params(length=100, flags=ALLOCATE))
     pair.keep(lambda: ucp.ucp_mem_unmap(pair.far.context, memh))
     found = ucp.ucp_mem_query(memh, ucp.ucp_mem_attr_t())
@@ -54,7 +54,7 @@ def memory_is_allocated(pair: Pair) -> None:
     "register means that the memory will be registered in corresponding transports for RMA/AMO operations.",
 )
 def memory_is_registered_where_it_is(pair: Pair) -> None:
-    """Its first bytes, no more: a put is seen in it, one behind them is refused."""
+    """Register its first bytes: a put to them is visible, one behind them is refused."""
     held = bytearray(20)
     memh = ucp.ucp_mem_map(pair.far.context, Params(address=held, length=16))
     pair.keep(lambda: ucp.ucp_mem_unmap(pair.far.context, memh))
@@ -103,7 +103,7 @@ def rights_are_kept(pair: Pair) -> None:
 
 @mem_map.says(2737, "The memh_p handle returned may be used with any sub-region of the mapped memory.")
 def memory_can_be_mapped_twice(pair: Pair) -> None:
-    """Each mapping has a key of its own; one is unmapped, the other goes on."""
+    """Map memory twice: each mapping has its own key, and one stays valid when the other is unmapped."""
     held = bytearray(16)
     one, other = (ucp.ucp_mem_map(pair.far.context, Params(address=held, length=16)) for _ in range(2))
     rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, other)[0])
@@ -121,7 +121,7 @@ def memory_can_be_mapped_twice(pair: Pair) -> None:
     " with any UCP routine.",
 )
 def unmapped_memory_cannot_be_used(pair: Pair) -> None:
-    """By handle it is INVALID_PARAM; by key REJECTED, and the bytes stay."""
+    """Use unmapped memory by handle: INVALID_PARAM; by key: REJECTED, and the bytes stay."""
     region = pair.memory(b"stay")
     ucp.ucp_mem_unmap(pair.far.context, region.memh)
     with expect_status("query", INVALID):
@@ -134,7 +134,7 @@ def unmapped_memory_cannot_be_used(pair: Pair) -> None:
 
 @unmap.says(2810, "Application context which was used to allocate/map the memory.")
 def memory_is_unmapped_by_its_context(pair: Pair) -> None:
-    """By another it is INVALID_PARAM, and stays mapped."""
+    """Unmap by another context: INVALID_PARAM, and the memory stays mapped."""
     region = pair.memory(8)
     with expect_status("another context", INVALID):
         ucp.ucp_mem_unmap(pair.near.context, region.memh)
@@ -161,7 +161,7 @@ def address_and_length_are_told(pair: Pair) -> None:
     "handle.",
 )
 def mapped_memory_is_printed(pair: Pair) -> None:
-    """With its length; a size that is none is INVALID_PARAM."""
+    """Print the memory's length; an invalid size is INVALID_PARAM."""
     stream = io.StringIO()
     ucp.ucp_mem_print_info("8K", pair.far.context, stream)
     expect("8192" in stream.getvalue(), f"expected 8192, got {stream.getvalue()!r}")
@@ -173,7 +173,7 @@ def mapped_memory_is_printed(pair: Pair) -> None:
     2904, "This call does not influence the semantics of the application, but may influence its performance."
 )
 def advice_changes_nothing(pair: Pair) -> None:
-    """Bytes and keys are as before."""
+    """Check that bytes and keys are as before."""
     region = pair.memory(b"advised!")
     given = ucp.ucp_mem_advise_params_t(address=region.address, length=8, advice=ucp.UCP_MADV_WILLNEED)
     ucp.ucp_mem_advise(pair.far.context, region.memh, given)
@@ -197,7 +197,7 @@ def advice_is_about_mapped_memory(pair: Pair) -> None:
 
 @pack.says(2927, "RKEY is an opaque object that provides the information that is necessary for remote memory access.")
 def a_packed_key_is_enough(pair: Pair) -> None:
-    """As bytes, of another buffer, twice; each memory has its own."""
+    """Unpack the bytes of a key from another buffer, twice; each memory has its own key."""
     region, other = pair.memory(8), pair.memory(8)
     packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)[0]
     expect(packed != ucp.ucp_rkey_pack(pair.far.context, other.memh)[0], "two memories have one key")
@@ -210,7 +210,7 @@ def a_packed_key_is_enough(pair: Pair) -> None:
 
 @pack.says(2943, "Application context which was used to allocate/map the memory.")
 def a_key_is_packed_by_its_context(pair: Pair) -> None:
-    """By another, and of what is no memory: INVALID_PARAM."""
+    """Pack by another context, and of invalid memory: INVALID_PARAM."""
     region = pair.memory(8)
     for context, memh in ((pair.near.context, region.memh), (pair.far.context, None)):
         with expect_status(f"{memh!r}", INVALID):
@@ -219,7 +219,7 @@ def a_key_is_packed_by_its_context(pair: Pair) -> None:
 
 @buffer_release.says(2960, "This routine releases the buffer that was allocated using ucp_rkey_pack().")
 def a_packed_key_is_released(pair: Pair) -> None:
-    """What was unpacked goes on; what is no packed key is INVALID_PARAM."""
+    """Use the unpacked key afterwards; a value that is no packed key is INVALID_PARAM."""
     region = pair.memory(8)
     packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)[0]
     rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, packed)
@@ -236,7 +236,7 @@ def a_packed_key_is_released(pair: Pair) -> None:
     "and used by UCP routines. The RKEY object has to be packed using the ucp_rkey_pack() routine.",
 )
 def only_packed_keys_are_unpacked(pair: Pair) -> None:
-    """Bytes that are none, or too few: INVALID_PARAM."""
+    """Pass invalid bytes, and too few bytes: INVALID_PARAM."""
     packed = ucp.ucp_rkey_pack(pair.far.context, pair.memory(8).memh)[0]
     for what in (b"", packed[:-1], bytes(len(packed))):
         with expect_status(f"{what!r}", INVALID):
@@ -248,7 +248,7 @@ def only_packed_keys_are_unpacked(pair: Pair) -> None:
     "The remote key object can be used for communications only on the endpoint on which it was unpacked.",
 )
 def a_key_is_of_one_endpoint(pair: Pair) -> None:
-    """On another one it is INVALID_PARAM, and nothing is written."""
+    """Use the key on another endpoint: INVALID_PARAM, and nothing is written."""
     near, _far = pair.couple()
     region = pair.memory(8)
     with expect_status("another endpoint", INVALID):
@@ -258,7 +258,7 @@ def a_key_is_of_one_endpoint(pair: Pair) -> None:
 
 @pointer.says(3005, "This routine returns a local pointer to the remote memory described by the rkey.")
 def memory_of_this_process_is_seen(pair: Pair) -> None:
-    """A view from the address to the end; what is written there is in the memory."""
+    """Get a view from the address to the end; writes through the view reach the memory."""
     region = pair.memory(b"contents")
     view = ucp.ucp_rkey_ptr(region.rkey, region.address + 3)
     expect_equal("view", bytes(view), b"tents")
@@ -272,7 +272,7 @@ def memory_of_this_process_is_seen(pair: Pair) -> None:
     "memory address is not valid.",
 )
 def addresses_outside_are_invalid(pair: Pair) -> None:
-    """Before and behind the memory; of unmapped memory it is UNREACHABLE."""
+    """Use addresses before and behind the memory; unmapped memory is UNREACHABLE."""
     region = pair.memory(8)
     for address in (region.address - 1, region.address + 9):
         with expect_status("outside", ucp.UcsStatus.UCS_ERR_INVALID_ADDR):

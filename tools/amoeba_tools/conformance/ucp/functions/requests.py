@@ -29,7 +29,7 @@ dt_destroy = Function("ucp_dt_destroy", 4486)
 
 
 def receive(pair: Pair, tag: int, calls: Calls | None = None) -> object:
-    """A receive that has a request."""
+    """Post a receive that returns a request."""
     return ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, tag, ALL, param(cb=calls))
 
 
@@ -68,7 +68,7 @@ def the_status_is_told(pair: Pair) -> None:
 
 @cancel.says(4391, "... in a case it is canceled the status argument is set to UCS_ERR_CANCELED.")
 def a_receive_is_canceled(pair: Pair) -> None:
-    """Its callback hears of it, once; the message goes to the next receive."""
+    """Check that its callback runs once, and that the message goes to the next receive."""
     calls = Calls()
     request, other = receive(pair, 0x73, calls), receive(pair, 0x73)
     ucp.ucp_request_cancel(pair.far.worker, request)
@@ -85,7 +85,7 @@ def a_receive_is_canceled(pair: Pair) -> None:
     "regardless of the status of the target endpoint associated with the communication request.",
 )
 def what_is_over_stays_as_it_is(pair: Pair) -> None:
-    """A receive that has its message ends with UCS_OK, and calls back once."""
+    """Cancel a receive that has its message: it ends with UCS_OK, and calls back once."""
     calls = Calls()
     request = receive(pair, 0x74, calls)
     ucp.ucp_tag_send_nbx(pair.near.ep, b"over", 4, 0x74, None)
@@ -102,7 +102,7 @@ def what_is_over_stays_as_it_is(pair: Pair) -> None:
     "further notifications or callbacks will be invoked for this request.",
 )
 def what_is_freed_goes_on_silently(pair: Pair) -> None:
-    """A send of many bytes: it arrives, and nobody is called."""
+    """Free the request of a send of many bytes: the message arrives, and no callback runs."""
     calls, buffer = Calls(), bytearray(LONG)
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x75, param(cb=calls))
     ucp.ucp_request_free(sent)
@@ -116,7 +116,7 @@ def what_is_freed_goes_on_silently(pair: Pair) -> None:
     "This routine releases the non-blocking request back to the library, regardless of its current state.",
 )
 def a_request_is_freed_once(pair: Pair) -> None:
-    """The second time it is INVALID_PARAM."""
+    """Free a request twice: the second time is INVALID_PARAM."""
     request = receive(pair, 0x76)
     ucp.ucp_request_cancel(pair.far.worker, request)
     pair.finish(request)
@@ -129,7 +129,7 @@ def a_request_is_freed_once(pair: Pair) -> None:
     "This routine creates request which may be used in functions ucp_tag_send_nbx, ucp_tag_recv_nbx, etc.",
 )
 def an_allocated_request_is_used(pair: Pair) -> None:
-    """By a receive and by a send, one after the other; what is returned is that very request."""
+    """Use the request for a receive and then for a send; both return that very request."""
     memory = ucp.ucp_request_alloc(pair.far.worker)
     request: object = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, 0x77, ALL, param(request=memory))
     expect(request is memory, f"expected {memory!r}, got {request!r}")
@@ -145,7 +145,7 @@ def an_allocated_request_is_used(pair: Pair) -> None:
     "operations for generic datatype manipulation.",
 )
 def the_routines_are_called(pair: Pair) -> None:
-    """With the context; each state is finished once, at both ends."""
+    """Pass the context to the routines; each state is finished once, at both ends."""
     one, other = Generic(pair.keep), Generic(pair.keep)
     buffer = bytearray(LONG)
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x78, param(datatype=one.datatype))
@@ -158,7 +158,7 @@ def the_routines_are_called(pair: Pair) -> None:
 
 @create_generic.says(4458, "Generic datatype function table as defined by ucp_generic_dt_ops_t .")
 def all_routines_have_to_be_there(pair: Pair) -> None:
-    """One that is missing is INVALID_PARAM."""
+    """Leave one routine out: INVALID_PARAM."""
     with expect_status("no functions", INVALID):
         ucp.ucp_dt_create_generic(ucp.ucp_generic_dt_ops_t(), None)
 

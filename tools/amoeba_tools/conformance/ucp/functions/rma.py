@@ -109,7 +109,7 @@ def outcome(pair: Pair, call: Call, *arguments: Any) -> ucp.UcsStatus:
     ),
 )
 def the_block_is_stored_there_and_nowhere_else(pair: Pair, call: Call) -> None:
-    """None, few, and many bytes, at any address; those before and behind it stay."""
+    """Put no, few and many bytes, at any address; the bytes around them stay."""
     region = pair.memory(b"\xee" * (LONG + 20))
     for length, offset in ((0, 5), (1, 7), (8, 3), (64, 0), (LONG, 13)):
         region.view[:] = b"\xee" * len(region.view)
@@ -140,7 +140,7 @@ def the_block_is_stored_there_and_nowhere_else(pair: Pair, call: Call) -> None:
     ),
 )
 def after_a_flush_the_source_can_be_used_again(pair: Pair, call: Call) -> None:
-    """What is written there afterwards does not get to the target."""
+    """Overwrite the source after the flush: the target does not see the change."""
     for length in (8, LONG):
         region, data = pair.memory(length), bytearray(pattern(length))
         request = call(pair.near.ep, data, length, region.address, region.rkey)
@@ -209,7 +209,7 @@ def a_put_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Call) -> None
     ),
 )
 def an_operation_under_way_calls_back_once(pair: Pair, call: Call) -> None:
-    """With its request and UCS_OK, from progress; without a callback the request tells."""
+    """Call back with request and UCS_OK, from progress; without a callback the request has the status."""
     region, calls, buffer = pair.memory(pattern(LONG)), Calls(), bytearray(pattern(LONG))
     request = call(pair.near.ep, buffer, LONG, region.address, region.rkey, calls)
     expect(request is not None, "expected a request, got None")
@@ -275,7 +275,7 @@ def elements_are_bytes_unless_said_otherwise(pair: Pair, call: bool) -> None:
     (get_nbx, 4156, "Operation parameters, see ucp_request_param_t.", False),
 )
 def pieces_are_gathered_and_scattered(pair: Pair, call: bool) -> None:
-    """A list of three pieces, one of no bytes."""
+    """Pass a list of three pieces, one of no bytes."""
     region = pair.memory(bytes(10) if call else b"0123456789")
     one, other = bytearray(b"abc" if call else 3), bytearray(b"defg" if call else 4)
     pieces = [ucp.ucp_dt_iov_t(one, 3), ucp.ucp_dt_iov_t(None, 0), ucp.ucp_dt_iov_t(other, 4)]
@@ -298,7 +298,7 @@ def pieces_are_gathered_and_scattered(pair: Pair, call: bool) -> None:
     (get_nbx, 4160, "otherwise - Operation was scheduled and can be completed at any point in time.", False),
 )
 def completion_at_once_can_be_forbidden_and_demanded(pair: Pair, call: bool) -> None:
-    """With NO_IMM_CMPL a request, of the user's, and user data; with FORCE_IMM_CMPL NO_RESOURCE of many bytes."""
+    """Pass NO_IMM_CMPL with a user's request and user data; FORCE_IMM_CMPL of many bytes is NO_RESOURCE."""
     region, buffer = pair.memory(LONG), bytearray(LONG)
     function: Any = ucp.ucp_put_nbx if call else ucp.ucp_get_nbx
     calls, memory = Calls(), ucp.ucp_request_alloc(pair.near.worker)
@@ -365,7 +365,7 @@ def generic_datatypes_are_refused(pair: Pair, call: bool) -> None:
     ),
 )
 def the_block_is_loaded(pair: Pair, call: Call) -> None:
-    """None, few, and many bytes, from any address; what is behind them in the buffer stays."""
+    """Get no, few and many bytes, from any address; bytes behind them in the buffer stay."""
     region = pair.memory(pattern(LONG + 20))
     for length, offset in ((0, 5), (1, 7), (8, 3), (LONG, 13)):
         buffer = bytearray(b"\xee" * (length + 4))
@@ -399,7 +399,7 @@ def the_block_is_loaded(pair: Pair, call: Call) -> None:
     ),
 )
 def data_is_there_when_it_is_said(pair: Pair, call: Call) -> None:
-    """In the callback, where there is one, and behind a flush of the worker."""
+    """Check the data in the callback, if any, and behind a flush of the worker."""
     region, buffer, seen = pair.memory(pattern(LONG)), bytearray(LONG), []
     request = call(pair.near.ep, buffer, LONG, region.address, region.rkey, lambda *told: seen.append(bytes(buffer)))
     expect_equal("flush", pair.finish(ucp.ucp_worker_flush_nb(pair.near.worker, 0, None)), OK)
@@ -420,7 +420,7 @@ def data_is_there_when_it_is_said(pair: Pair, call: Call) -> None:
     (get_nbx, 4159, "UCS_PTR_IS_ERR(_ptr) - The operation failed.", by_get_nbx),
 )
 def what_cannot_be_meant_does_nothing(pair: Pair, call: Call) -> None:
-    """A short buffer, an address of more than 64 bits, no key, a destroyed one, no endpoint."""
+    """Pass a short buffer, an address above 64 bits, no key, a destroyed key, and no endpoint."""
     region = pair.memory(b"untouched" + bytes(7))
     gone = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     ucp.ucp_rkey_destroy(gone)
@@ -447,7 +447,7 @@ def what_cannot_be_meant_does_nothing(pair: Pair, call: Call) -> None:
     (get_nbx, 4154, "Remote memory key associated with the remote memory address.", by_get_nbx),
 )
 def memory_beyond_the_keys_is_not_reached(pair: Pair, call: Call) -> None:
-    """One byte behind it, and one before it: INVALID_ADDR, from the operation or the flush; the endpoint goes on."""
+    """Access one byte behind, and one before the memory: INVALID_ADDR; the endpoint still works."""
     region = pair.memory(16)
     for offset in (9, -1):
         status = outcome(pair, call, pair.near.ep, bytearray(b"\xaa" * 8), 8, region.address + offset, region.rkey)

@@ -89,7 +89,7 @@ def there(pair: Pair, data: bytes) -> None:
     ),
 )
 def bytes_arrive_in_order(pair: Pair, call: Call) -> None:
-    """Of several sends, a few bytes and more than a packet; the borders of messages do not show."""
+    """Send a few bytes, and more than a packet: the receiver sees no message boundaries."""
     data = pattern(LONG + 200)
     requests = [
         call(pair.near.ep, data[a:b], b - a)
@@ -105,7 +105,7 @@ def bytes_arrive_in_order(pair: Pair, call: Call) -> None:
     (send_nbx, 3308, "Number of elements to send.", by_nbx),
 )
 def elements_pieces_and_packed_data_are_sent(pair: Pair, call: Call) -> None:
-    """Two elements of four bytes; a list of two pieces; an application's datatype."""
+    """Send two elements of four bytes, a list of two pieces, and an application's datatype."""
     pair.finish(call(pair.near.ep, b"elements", 2, ucp.ucp_dt_make_contig(4)))
     pieces = [ucp.ucp_dt_iov_t(b"pie", 3), ucp.ucp_dt_iov_t(b"ces", 3)]
     pair.finish(call(pair.near.ep, pieces, 2, ucp.ucp_dt_make_iov()))
@@ -125,7 +125,7 @@ def elements_pieces_and_packed_data_are_sent(pair: Pair, call: Call) -> None:
     ),
 )
 def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
-    """What is written there afterwards does not show, though nobody has read the stream."""
+    """Overwrite the buffer of an unread stream: the receiver does not see the change."""
     for length in (8, LONG):
         data = bytearray(pattern(length))
         expect_equal("status", pair.finish(call(pair.near.ep, data, length)), OK)
@@ -149,7 +149,7 @@ def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
     ),
 )
 def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
-    """With its request and UCS_OK, not inside the call; one that is over at once calls nobody."""
+    """Call back with request and UCS_OK, not inside the call; a send that ends at once has no callback."""
     calls = Calls()
     request = call(pair.near.ep, pattern(LONG), LONG, cb=calls)
     expect(request is not None, f"{LONG} bytes: expected a request, got None")
@@ -172,7 +172,7 @@ def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     (send_nbx, 3300, "If the send operation is completed immediately the routine returns UCS_OK.", by_nbx),
 )
 def nothing_is_sent_at_once(pair: Pair, call: Call) -> None:
-    """0 bytes are over, and nobody is called; the stream goes on behind them."""
+    """Send 0 bytes: the send ends at once without callback, and the stream continues."""
     calls = Calls()
     expect_equal("what the call returned", call(pair.near.ep, b"", 0, cb=calls), None)
     pair.finish(call(pair.near.ep, b"behind", 6))
@@ -197,7 +197,7 @@ def nothing_is_sent_at_once(pair: Pair, call: Call) -> None:
     ),
 )
 def a_stream_that_nobody_reads_holds_up_no_messages(pair: Pair, call: Call) -> None:
-    """Sends beyond what the other end keeps are taken, and wait; a tagged message overtakes them."""
+    """Send beyond the receiver's free space: the sends wait, and a tagged message overtakes them."""
     piece, count = pattern(30_000), 10
     requests = [call(pair.near.ep, piece, len(piece)) for _ in range(count)]
     buffer = bytearray(4)
@@ -215,7 +215,7 @@ def a_stream_that_nobody_reads_holds_up_no_messages(pair: Pair, call: Call) -> N
     (send_nbx, 3312, "UCS_PTR_IS_ERR(_ptr) - The send operation failed.", by_nbx),
 )
 def a_send_that_cannot_be_meant_sends_nothing(pair: Pair, call: Call) -> None:
-    """A short buffer, no endpoint, a datatype of no class."""
+    """Pass a short buffer, no endpoint, and an unknown datatype class."""
     for what, arguments in (
         ("short buffer", (pair.near.ep, b"12", 3)),
         ("no endpoint", (pair.near.worker, b"12", 2)),
@@ -229,7 +229,7 @@ def a_send_that_cannot_be_meant_sends_nothing(pair: Pair, call: Call) -> None:
 
 @send_nbx.says(3314, "The request handle is returned to the application in order to track progress of the message.")
 def a_request_can_be_demanded(pair: Pair) -> None:
-    """With NO_IMM_CMPL of a few bytes, and of none; the callback gets user data."""
+    """Pass NO_IMM_CMPL with a few bytes, and with none; the callback gets user data."""
     for data in (b"few", b""):
         calls = Calls()
         asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
@@ -261,7 +261,7 @@ def a_request_can_be_demanded(pair: Pair) -> None:
     ),
 )
 def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
-    """Posted before it is sent: a request; when it is there: None and its length."""
+    """Post before the send, and get a request; post after the send, and get None and the length."""
     buffer = bytearray(10)
     request, _ = call(pair.far.ep, buffer, 10)
     expect(request is not None, "expected a request, got None")
@@ -316,7 +316,7 @@ def whole_elements_are_received(pair: Pair, call: Call) -> None:
     ),
 )
 def waitall_waits_for_all(pair: Pair, call: Call) -> None:
-    """Of what comes in three pieces, the last of which is longer."""
+    """Send three pieces, the last of which is longer than the rest of the buffer."""
     buffer = bytearray(10)
     request, _ = call(pair.far.ep, buffer, 10, flags=int(WAITALL))
     for piece in (b"0123", b"456"):
@@ -347,7 +347,7 @@ def waitall_waits_for_all(pair: Pair, call: Call) -> None:
     ),
 )
 def the_callback_is_told_the_length(pair: Pair, call: Call) -> None:
-    """Once; the buffer is filled then. What is there at once calls nobody."""
+    """Call back once, with the buffer filled. A receive that completes at once has no callback."""
     calls, buffer = Calls(), bytearray(8)
     request, _ = call(pair.far.ep, buffer, 8, cb=calls)
     pair.finish(by_nbx(pair.near.ep, b"call", 4))
@@ -376,7 +376,7 @@ def the_callback_is_told_the_length(pair: Pair, call: Call) -> None:
     ),
 )
 def receives_are_met_in_order(pair: Pair, call: Call) -> None:
-    """Three receives of four bytes; the stream goes into one after the other."""
+    """Post three receives of four bytes; the stream fills one after the other."""
     buffers = [bytearray(4) for _ in range(3)]
     requests = [call(pair.far.ep, buffer, 4, flags=int(WAITALL))[0] for buffer in buffers]
     pair.finish(by_nbx(pair.near.ep, pattern(12), 12))
@@ -389,7 +389,7 @@ def receives_are_met_in_order(pair: Pair, call: Call) -> None:
     (recv_nbx, 3613, "If the receive operation cannot be started, the routine returns an error.", into_nbx),
 )
 def a_receive_that_cannot_be_meant_takes_nothing(pair: Pair, call: Call) -> None:
-    """A buffer too short or read-only, no endpoint; the data stays."""
+    """Pass a short buffer, a read-only one, and no endpoint; the data stays."""
     there(pair, b"stay")
     for what, arguments in (
         ("short buffer", (pair.far.ep, bytearray(3), 4)),
@@ -443,7 +443,7 @@ def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
 
 @recv_data_nb.says(3650, "This routine receives any available data from endpoint ep.")
 def available_data_is_returned(pair: Pair) -> None:
-    """As an array of bytes, in order, until nothing is left."""
+    """Receive arrays of bytes, in order, until no data is left."""
     pair.finish(by_nbx(pair.near.ep, pattern(LONG), LONG))
     got = b""
 
@@ -460,7 +460,7 @@ def available_data_is_returned(pair: Pair) -> None:
 
 @recv_data_nb.says(3661, "NULL - No received data available on the ep.")
 def without_data_there_is_nothing(pair: Pair) -> None:
-    """Before anything has come, and after all was taken."""
+    """Receive before data has come, and after all was taken."""
     expect_equal("before", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
     there(pair, b"data")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
@@ -475,7 +475,7 @@ def without_data_there_is_nothing(pair: Pair) -> None:
     "length is set to the size of the returned data buffer.",
 )
 def data_stays_until_it_is_released(pair: Pair) -> None:
-    """What comes meanwhile does not touch it; a receive gets what is behind it."""
+    """Send more data meanwhile: the first data stays, and a receive gets the rest."""
     there(pair, b"first")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -491,7 +491,7 @@ def data_stays_until_it_is_released(pair: Pair) -> None:
     "processed, the application can't use this buffer after calling this function.",
 )
 def data_is_released_once(pair: Pair) -> None:
-    """The second time it is INVALID_PARAM."""
+    """Release twice: the second time is INVALID_PARAM."""
     there(pair, b"once")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -502,7 +502,7 @@ def data_is_released_once(pair: Pair) -> None:
 
 @data_release.says(4405, "Data pointer to release, which was returned from ucp_stream_recv_data_nb.")
 def only_what_was_returned_can_be_released(pair: Pair) -> None:
-    """Not a part of it, not other memory, not by another endpoint."""
+    """Release a part of the data, other memory, and by another endpoint: all fail."""
     there(pair, b"part")
     data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
     assert data is not None
@@ -554,7 +554,7 @@ def test_tells_whole_elements(pair: Pair) -> None:
 
 @request_test.says(4365, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
 def test_takes_requests_of_streams_alone(pair: Pair) -> None:
-    """One of a send is INVALID_PARAM."""
+    """Test a request of a send: INVALID_PARAM."""
     request = ucp.ucp_stream_send_nbx(pair.near.ep, b"data", 4, param(op_attr_mask=NO_IMMEDIATE))
     with expect_status("a send", INVALID):
         ucp.ucp_stream_recv_request_test(request)  # type: ignore[arg-type]  # it is one
@@ -570,7 +570,7 @@ def test_takes_requests_of_streams_alone(pair: Pair) -> None:
     "This non-blocking routine returns endpoints on a worker which are ready to consume streaming data.",
 )
 def endpoints_with_data_are_told(pair: Pair) -> None:
-    """With their user data; none before anything has come."""
+    """Get the endpoints with their user data, and no endpoint before data has come."""
     near, far = pair.entity(0), pair.entity(1)
     near.connect(far)
     far.connect(near, user_data="mine")
@@ -594,7 +594,7 @@ def endpoints_with_data_are_told(pair: Pair) -> None:
     " poll_eps array.",
 )
 def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
-    """Two are ready: each is told once."""
+    """Make two endpoints ready: each is returned once."""
     near, far = pair.couple()
     other = (near.connect(far), far.connect(near))
     for ep in (near.ep, other[0]):
@@ -608,7 +608,7 @@ def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
 
 @worker_poll.says(2211, "Negative value indicates an error according to ucs_status_t.")
 def polling_needs_a_worker_with_streams(pair: Pair) -> None:
-    """Without UCP_FEATURE_STREAM, with a negative number, of what is no worker: INVALID_PARAM."""
+    """Poll without UCP_FEATURE_STREAM, with a negative number, and an invalid worker: INVALID_PARAM."""
     entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
     for what, worker, most in (("feature", entity.worker, 1), ("number", pair.far.worker, -1), ("worker", None, 1)):
         with expect_status(what, INVALID):

@@ -57,7 +57,7 @@ def arrived(pair: Pair, data: bytes, tag: int, *, remove: bool = True) -> tuple[
     "partially) on the worker.",
 )
 def a_message_that_has_come_is_found(pair: Pair) -> None:
-    """Of no bytes, of a few, and of so many that they are still at the sender."""
+    """Probe for messages of no bytes, of a few, and of so many that they are still at the sender."""
     for length in (0, 5, LONG):
         sent, message, info = arrived(pair, pattern(length), 0x31, remove=False)
         expect(message is not None, "expected a message")
@@ -84,7 +84,7 @@ def without_a_match_there_is_nothing(pair: Pair) -> None:
     "indicates what bits of the tag have to be matched.",
 )
 def bits_of_the_mask_have_to_match(pair: Pair) -> None:
-    """One bit differs: it is found without that bit in the mask alone."""
+    """Probe for a tag with one other bit: only a mask without that bit finds the message."""
     arrived(pair, b"x", 0x34, remove=False)
     for bit in (0, 32, 63):
         other = 0x34 ^ 1 << bit
@@ -115,7 +115,7 @@ def a_removed_message_is_for_nobody_else(pair: Pair) -> None:
     "it cannot be used in any other way, and in particular it cannot be passed to ucp_tag_msg_recv_nb().",
 )
 def what_was_not_removed_cannot_be_received_by_its_handle(pair: Pair) -> None:
-    """Both calls refuse it; probes go on finding it, and a receive gets it."""
+    """Receive by the handle: both calls refuse; probes still find the message, and a receive gets it."""
     _, message, _ = arrived(pair, b"stay", 0x36, remove=False)
     for call in (by_nb, by_nbx):
         with expect_status("an indication", INVALID):
@@ -126,7 +126,7 @@ def what_was_not_removed_cannot_be_received_by_its_handle(pair: Pair) -> None:
 
 @probe.says(3827, "If the matching message is found the descriptor is filled with the details about the message.")
 def the_oldest_match_is_found_with_its_tag_and_length(pair: Pair) -> None:
-    """Of three messages, by a mask that two of them match."""
+    """Probe three messages with a mask that matches two of them."""
     for tag, data in ((0x111, b"1"), (0x212, b"22"), (0x313, b"333")):
         arrived(pair, data, tag, remove=False)
     info = ucp.ucp_tag_probe_nb(pair.far.worker, 0x10, 0xFC, 0)[1]
@@ -139,7 +139,7 @@ def the_oldest_match_is_found_with_its_tag_and_length(pair: Pair) -> None:
 
 @probe.says(3834, "This function does not advance the communication state of the network.")
 def a_probe_makes_no_progress(pair: Pair) -> None:
-    """A callback that is due does not run inside it."""
+    """Check that a due callback does not run inside the probe."""
     calls = Calls()
     receive = ucp.ucp_tag_recv_nb(pair.far.worker, bytearray(4), 4, BYTE, 0x37, ALL, calls)
     ucp.ucp_tag_send_nbx(pair.near.ep, b"due!", 4, 0x37, None)
@@ -170,7 +170,7 @@ Receive = Callable[..., Any]
     ),
 )
 def a_probed_message_is_received(pair: Pair, call: Receive) -> None:
-    """Of no bytes, of a few, and of those that are still at the sender, whose send ends then."""
+    """Receive no bytes, a few, and a message still at its sender, whose send ends then."""
     for length in (0, 5, LONG):
         sent, message, info = arrived(pair, pattern(length), 0x38)
         expect_equal("info", info, ucp.ucp_tag_recv_info_t(0x38, length))
@@ -185,7 +185,7 @@ def a_probed_message_is_received(pair: Pair, call: Receive) -> None:
     (msg_recv_nbx, 3889, "The message handle can be obtained by calling the ucp_tag_probe_nb() routine.", by_nbx),
 )
 def a_message_can_be_received_once(pair: Pair, call: Receive) -> None:
-    """The second time, and by another worker, it is INVALID_PARAM."""
+    """Receive a message twice, and by another worker: INVALID_PARAM."""
     _, message, _ = arrived(pair, b"once", 0x39)
     with expect_status("another worker", INVALID):
         call(pair.near.worker, bytearray(4), 4, message)
@@ -215,7 +215,7 @@ def a_message_can_be_received_once(pair: Pair, call: Receive) -> None:
     ),
 )
 def the_callback_runs_when_the_probed_message_is_there(pair: Pair, call: Receive) -> None:
-    """Of a message that is still at its sender: once, with status, tag and length."""
+    """Probe a message still at its sender: one callback, with status, tag and length."""
     sent, message, _ = arrived(pair, pattern(LONG), 0x3A)
     buffer, calls = bytearray(LONG), Calls()
     request = call(pair.far.worker, buffer, LONG, message, calls)
@@ -231,7 +231,7 @@ def the_callback_runs_when_the_probed_message_is_there(pair: Pair, call: Receive
     (msg_recv_nbx, 3896, "If the receive operation cannot be started the routine returns an error.", by_nbx),
 )
 def a_failed_receive_leaves_the_message(pair: Pair, call: Receive) -> None:
-    """A buffer that is shorter than its count, or read-only; then it is received all the same."""
+    """Use a buffer shorter than its count, and a read-only one; a correct receive then gets the message."""
     _, message, _ = arrived(pair, b"left", 0x3B)
     for buffer in (bytearray(3), b"left"):
         with expect_status("wrong buffer", INVALID):
@@ -263,7 +263,7 @@ def nb_of_a_message_always_has_a_request(pair: Pair) -> None:
     " order to track progress of the operation.",
 )
 def nbx_of_a_message_has_a_request_if_asked(pair: Pair) -> None:
-    """With NO_IMM_CMPL, and user data; without it a short message is received at once, and recv_info filled."""
+    """Pass NO_IMM_CMPL and user data; without the flag a short message is received at once, with recv_info."""
     _, message, _ = arrived(pair, b"here", 0x3D)
     calls = Calls()
     asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data=7)

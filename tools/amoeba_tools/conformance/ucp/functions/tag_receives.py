@@ -79,7 +79,7 @@ def send(pair: Pair, data: bytes, tag: int) -> Any:
     ),
 )
 def a_message_is_received_early_and_late(pair: Pair, call: Receive) -> None:
-    """Posted before the message is sent, and after it has come; bytes behind the message are left alone."""
+    """Post before the send, and after the message has come; bytes behind the message stay."""
     for length in (0, 5, LONG):
         for early in (True, False):
             buffer = bytearray(b"\xee" * (length + 3))
@@ -100,7 +100,7 @@ def a_message_is_received_early_and_late(pair: Pair, call: Receive) -> None:
     (recv_nbx, 3779, "Operation parameters, see ucp_request_param_t", by_nbx),
 )
 def datatypes_say_where_it_goes(pair: Pair, call: Receive) -> None:
-    """A list of two pieces; and an application's datatype, which is unpacked and finished once."""
+    """Receive into a list of two pieces, and into an application's datatype, which is unpacked and finished once."""
     one, other = bytearray(4), bytearray(4)
     pieces = [ucp.ucp_dt_iov_t(one, 4), ucp.ucp_dt_iov_t(other, 4)]
     request = call(pair.far.worker, pieces, 2, ucp.ucp_dt_make_iov(), 0x12, ALL)
@@ -139,7 +139,7 @@ def datatypes_say_where_it_goes(pair: Pair, call: Receive) -> None:
     ),
 )
 def only_bits_of_the_mask_count(pair: Pair, call: Receive) -> None:
-    """One bit that differs, at both ends and between: with its bit in the mask it does not match, without it does."""
+    """Change one bit, at both ends and between: the tags match only if the mask lacks that bit."""
     for bit in (0, 31, 63):
         tag, masked, exact = 0x4000_0700_0000_0010, bytearray(1), bytearray(1)
         strict = call(pair.far.worker, exact, 1, BYTE, tag, ALL)
@@ -257,7 +257,7 @@ def the_callback_runs_when_the_message_is_there(pair: Pair, call: Receive) -> No
     (recv_nbx, 3769, "If the receive operation cannot be stated the routine returns an error.", by_nbx),
 )
 def a_receive_that_cannot_be_meant_fails(pair: Pair, call: Receive) -> None:
-    """A buffer too short or read-only, a tag of more than 64 bits, no worker; nothing stays posted."""
+    """Pass a short buffer, a read-only one, a tag above 64 bits, and no worker; no receive stays posted."""
     far = pair.far.worker
     for what, worker, buffer, count, tag, mask in (
         ("short buffer", far, bytearray(2), 3, 1, ALL),
@@ -279,7 +279,7 @@ def a_receive_that_cannot_be_meant_fails(pair: Pair, call: Receive) -> None:
     (recv_nbx, 3786, "UCS_PTR_IS_ERR(_ptr) - The receive operation failed.", by_nbx),
 )
 def a_message_that_does_not_fit_is_truncated(pair: Pair, call: Receive) -> None:
-    """The receive ends with MESSAGE_TRUNCATED; bytes behind the count stay, and the next message is received."""
+    """Expect MESSAGE_TRUNCATED; bytes behind the count stay, and the next message is received."""
     for length in (5, LONG):
         buffer = bytearray(b"\xee" * 8)
         request = call(pair.far.worker, buffer, 4, BYTE, 0x15, ALL)
@@ -324,7 +324,7 @@ def both_calls_tell_of_a_request_of_the_callers(pair: Pair) -> None:
 
 @recv_nbr.says(3745, "Request handle allocated by the user.")
 def a_request_of_the_callers_serves_one_receive_at_a_time(pair: Pair) -> None:
-    """A second receive with it is refused while the first goes on; afterwards it serves again."""
+    """Reuse a request during the first receive, which is refused, and afterwards, which works."""
     memory, worker = ucp.ucp_request_alloc(pair.far.worker), pair.far.worker
     ucp.ucp_tag_recv_nbr(worker, bytearray(4), 4, BYTE, 0x18, ALL, memory)
     with expect_status("a second receive", INVALID):
@@ -345,7 +345,7 @@ def a_request_of_the_callers_serves_one_receive_at_a_time(pair: Pair) -> None:
     "received message.",
 )
 def a_message_that_is_there_is_received_at_once(pair: Pair) -> None:
-    """None, the buffer and recv_info filled; no callback."""
+    """Get None, the buffer and recv_info filled; no callback runs."""
     send(pair, b"there", 0x19)
     pair.wait(lambda: ucp.ucp_tag_probe_nb(pair.far.worker, 0x19, ALL, 0)[0], "the message")
     info, calls, buffer = ucp.ucp_tag_recv_info_t(), Calls(), bytearray(9)
@@ -378,7 +378,7 @@ def with_no_imm_cmpl_there_is_a_request(pair: Pair) -> None:
 
 @recv_nbx.says(3764, "The routine is a non-blocking and therefore returns immediately.")
 def with_force_imm_cmpl_it_is_now_or_never(pair: Pair) -> None:
-    """Without a message NO_RESOURCE, and nothing stays posted; with one, None."""
+    """Receive without a message: NO_RESOURCE, and no receive stays posted; with a message: None."""
     asked = param(op_attr_mask=FORCE_IMMEDIATE)
     with expect_status("no message", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(3), 3, 0x1B, ALL, asked)
@@ -445,7 +445,7 @@ def test_tells_how_it_has_failed(pair: Pair) -> None:
 
 @request_test.says(4351, "It is filled with the details about the message available at the moment of calling.")
 def test_takes_requests_of_tagged_receives_alone(pair: Pair) -> None:
-    """One of a send has no message to tell of: INVALID_PARAM, as for what is no request."""
+    """Test a request of a send, and an invalid request: INVALID_PARAM."""
     sent = ucp.ucp_tag_send_nbx(pair.near.ep, b"sent", 4, 0x23, param(op_attr_mask=NO_IMMEDIATE))
     with expect_status("a send", INVALID):
         ucp.ucp_tag_recv_request_test(sent)

@@ -57,12 +57,12 @@ def by_sync_nbx(pair: Pair, ep: Any, buffer: Any, count: int, datatype: int, tag
 
 
 def _without_data(cb: Any) -> Any:
-    """What _nbx calls back with the user's data as well."""
+    """Adapt a callback of _nbx, which also gets user data, to one without."""
     return None if cb is None else lambda request, status, user_data: cb(request, status)
 
 
 def received(pair: Pair, length: int, tag: int) -> bytes:
-    """The next message with this tag, at ``far``."""
+    """Receive the next message with this tag, at ``far``."""
     buffer, info = bytearray(length), ucp.ucp_tag_recv_info_t()
     request = ucp.ucp_tag_recv_nbx(pair.far.worker, buffer, length, tag, ALL, param(recv_info=info))
     told = None
@@ -104,7 +104,7 @@ def received(pair: Pair, length: int, tag: int) -> bytes:
     (send_sync_nbx, 3529, "Same as ucp_tag_send_nbx, ...", by_sync_nbx),
 )
 def messages_arrive_as_they_were_sent(pair: Pair, call: Send) -> None:
-    """None, one, and more bytes than a packet takes; of elements of one byte and of eight."""
+    """Send no bytes, one, and more than a packet; in elements of one byte and of eight."""
     for length, datatype in ((0, BYTE), (1, BYTE), (LONG, BYTE), (64, ucp.ucp_dt_make_contig(8))):
         data, size = pattern(length), 8 if datatype != BYTE else 1
         request = call(pair, pair.near.ep, data, length // size, datatype, 0x51)
@@ -120,7 +120,7 @@ def messages_arrive_as_they_were_sent(pair: Pair, call: Send) -> None:
     (send_sync_nbx, 3544, "Operation parameters, see ucp_request_param_t", by_sync_nbx),
 )
 def datatypes_say_what_the_buffer_is(pair: Pair, call: Send) -> None:
-    """A list of three pieces, one of no bytes; and an application's datatype, which is packed and finished once."""
+    """Send a list of three pieces, one of no bytes, and an application's datatype, packed and finished once."""
     pieces = [ucp.ucp_dt_iov_t(b"scat", 4), ucp.ucp_dt_iov_t(None, 0), ucp.ucp_dt_iov_t(b"tered!", 5)]
     request = call(pair, pair.near.ep, pieces, 3, ucp.ucp_dt_make_iov(), 0x52)
     expect_equal("pieces", received(pair, 9, 0x52), b"scattered")
@@ -156,7 +156,7 @@ def datatypes_say_what_the_buffer_is(pair: Pair, call: Send) -> None:
     (send_sync_nbx, 3543, "Message tag.", by_sync_nbx),
 )
 def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
-    """Two messages, which are received in the other order; bits at both ends of the tag count."""
+    """Receive two messages in the other order; bits at both ends of the tag count."""
     requests = [call(pair, pair.near.ep, bytes([tag & 0xFF]), 1, BYTE, tag) for tag in (1 << 63 | 5, 6)]
     expect_equal("tag 6", received(pair, 1, 6), b"\x06")
     expect_equal("tag of 64 bits", received(pair, 1, 1 << 63 | 5), b"\x05")
@@ -179,7 +179,7 @@ def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
     ),
 )
 def a_completed_send_does_not_read_its_buffer(pair: Pair, call: Send) -> None:
-    """A message that waits for its receive, and one longer than a packet; later writes do not show."""
+    """Overwrite the buffers of a waiting message and of a message of several packets: the change does not show."""
     for length in (8, 3000):
         data = bytearray(pattern(length))
         expect_equal("status", pair.finish(call(pair, pair.near.ep, data, length, BYTE, 0x54)), OK)
@@ -237,7 +237,7 @@ def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> Non
     ),
 )
 def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
-    """With its request and UCS_OK, from progress, not inside the call."""
+    """Call back with request and UCS_OK, from progress, not inside the call."""
     calls = Calls()
     request = call(pair, pair.near.ep, pattern(LONG), LONG, BYTE, 0x56, calls)
     expect(request is not None, f"{LONG} bytes: expected a request, got None")
@@ -289,7 +289,7 @@ def many_sends_are_taken_without_progress(pair: Pair, call: Send) -> None:
     (send_sync_nbx, 3547, "UCS_PTR_IS_ERR(_ptr) - The send operation failed.", by_sync_nbx),
 )
 def a_send_that_cannot_be_meant_fails_and_sends_nothing(pair: Pair, call: Send) -> None:
-    """A buffer that is too short, a tag of more than 64 bits, a datatype of no class, no endpoint."""
+    """Pass a short buffer, a tag above 64 bits, an unknown datatype class, and no endpoint."""
     for what, ep, buffer, count, datatype, tag in (
         ("short buffer", pair.near.ep, b"12", 3, BYTE, 1),
         ("wide tag", pair.near.ep, b"12", 2, BYTE, 1 << 64),
@@ -307,7 +307,7 @@ def a_send_that_cannot_be_meant_fails_and_sends_nothing(pair: Pair, call: Send) 
 
 @send_nbr.says(3379, "In fact request can be allocated by caller on the stack.")
 def the_request_is_the_callers(pair: Pair) -> None:
-    """What ucp_request_alloc() gave is asked for the status, and serves one send after the other."""
+    """Query a request of ucp_request_alloc() for its status, and use it for one send after another."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
     for first in (1, 2):
         status = ucp.ucp_tag_send_nbr(pair.near.ep, pattern(LONG, first), LONG, BYTE, 0x58, memory)
@@ -320,7 +320,7 @@ def the_request_is_the_callers(pair: Pair) -> None:
 
 @send_nbr.says(3438, "UCS_OK - The send operation was completed immediately.")
 def nbr_says_ok_of_a_send_that_is_over(pair: Pair) -> None:
-    """A few bytes, which are copied."""
+    """Send a few bytes, which are copied."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
     status = ucp.ucp_tag_send_nbr(pair.near.ep, b"now", 3, BYTE, 0x59, memory)
     expect_equal("status of the call", status, OK)
@@ -357,7 +357,7 @@ def nbr_says_in_progress_of_a_send_under_way(pair: Pair) -> None:
     ),
 )
 def a_synchronous_send_waits_for_its_match(pair: Pair, call: Send) -> None:
-    """A receive with another tag does not end it, nor does a probe; one with its tag does."""
+    """Post a receive with another tag, and probe: only a receive with the tag ends the send."""
     other = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(4), 4, 0x60, ALL, None)
     request = call(pair, pair.near.ep, b"sync", 4, BYTE, 0x5B)
     pair.settle()
@@ -394,7 +394,7 @@ def a_synchronous_send_always_has_a_request(pair: Pair, call: Send) -> None:
 
 @send_nbx.says(3500, "Immediate completion signals can be fine-tuned via the ucp_request_param_t.op_attr_mask field")
 def completion_at_once_can_be_forbidden(pair: Pair) -> None:
-    """With NO_IMM_CMPL a few bytes have a request, and the callback runs."""
+    """Pass NO_IMM_CMPL: a few bytes have a request, and the callback runs."""
     calls = Calls()
     asked = param(op_attr_mask=NO_IMMEDIATE, cb=calls, user_data="mine")
     request = ucp.ucp_tag_send_nbx(pair.near.ep, b"later", 5, 0x5D, asked)
@@ -407,7 +407,7 @@ def completion_at_once_can_be_forbidden(pair: Pair) -> None:
 
 @send_nbx.says(3502, "... The values of this field are a bit-wise OR of the ucp_op_attr_t enumeration.")
 def completion_at_once_can_be_demanded(pair: Pair) -> None:
-    """With FORCE_IMM_CMPL a long message is refused, and nothing is sent; a short one goes."""
+    """Pass FORCE_IMM_CMPL: a long message is refused and not sent; a short one is sent."""
     asked = param(op_attr_mask=FORCE_IMMEDIATE)
     with expect_status("a long message", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_tag_send_nbx(pair.near.ep, pattern(LONG), LONG, 0x5E, asked)
@@ -432,7 +432,7 @@ def completion_at_once_can_be_demanded(pair: Pair) -> None:
     ),
 )
 def the_callback_gets_the_users_data_and_the_request_is_the_users(pair: Pair, call: Any) -> None:
-    """param.user_data as it is; param.request, of ucp_request_alloc(), is what is returned and told."""
+    """Get param.user_data unchanged; param.request, of ucp_request_alloc(), is returned and passed."""
     calls, data = Calls(), object()
     memory = ucp.ucp_request_alloc(pair.near.worker)
     request = call(pair.near.ep, pattern(LONG), LONG, 0x5F, param(cb=calls, user_data=data, request=memory))

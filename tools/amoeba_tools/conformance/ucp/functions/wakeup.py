@@ -18,7 +18,7 @@ signal = Function("ucp_worker_signal", 2401)
 
 
 def sleeper(pair: Pair) -> Entity:
-    """An entity whose worker can be woken."""
+    """Open an entity whose worker can be woken."""
     return pair.entity(0, int(ALL_FEATURES | ucp.UCP_FEATURE_WAKEUP))
 
 
@@ -43,7 +43,7 @@ def readable(descriptor: int) -> bool:
 
 @get_efd.says(2226, "The file descriptor will get signaled when an event occurs, as part of the wake-up mechanism.")
 def the_descriptor_tells_of_a_signal(pair: Pair) -> None:
-    """It is the same each time, and not readable before."""
+    """Get the same descriptor each time, which is not readable before the signal."""
     entity = sleeper(pair)
     descriptor = ucp.ucp_worker_get_efd(entity.worker)
     expect_equal("again", ucp.ucp_worker_get_efd(entity.worker), descriptor)
@@ -55,7 +55,7 @@ def the_descriptor_tells_of_a_signal(pair: Pair) -> None:
 
 @get_efd.says(2243, "UCP features have to be triggered with UCP_FEATURE_WAKEUP to select proper transport")
 def the_feature_is_needed(pair: Pair) -> None:
-    """Without it every call of the group is INVALID_PARAM."""
+    """Call every function of the group without the feature: INVALID_PARAM."""
     worker = pair.near.worker
     for call in (ucp.ucp_worker_get_efd, ucp.ucp_worker_arm, ucp.ucp_worker_wait, ucp.ucp_worker_signal):
         with expect_status(call.__name__, INVALID):
@@ -77,7 +77,7 @@ def a_signal_ends_a_wait(pair: Pair) -> None:
 
 @wait.says(2258, "This routine waits (blocking) until an event has happened, as part of the wake-up mechanism.")
 def a_wait_ends_with_a_signal(pair: Pair) -> None:
-    """Twice, each with a signal of its own."""
+    """Wait twice, each time for a new signal."""
     entity = sleeper(pair)
     for _ in range(2):
         armed(pair, entity)
@@ -101,7 +101,7 @@ def arming_is_busy_after_a_signal(pair: Pair) -> None:
     'The routine returns when the memory address is updated ("write") or an event occurs in the system.',
 )
 def waiting_for_memory_ends_with_an_event(pair: Pair) -> None:
-    """A signal; what is no memory is INVALID_PARAM."""
+    """Wait for a signal; invalid memory is INVALID_PARAM."""
     entity = sleeper(pair)
     armed(pair, entity)
     ucp.ucp_worker_signal(entity.worker)

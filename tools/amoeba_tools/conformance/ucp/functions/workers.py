@@ -26,7 +26,7 @@ progress = Function("ucp_worker_progress", 2193)
     "access to communication resources.",
 )
 def a_context_has_many_workers(pair: Pair) -> None:
-    """A message to the one is not seen by the other."""
+    """Send to one worker: the other one does not see the message."""
     near = pair.entity(0)
     far = pair.entity(1)
     other = ucp.ucp_worker_create(far.context, ucp.ucp_worker_params_t())
@@ -53,7 +53,7 @@ def a_destroyed_worker_cannot_be_used(pair: Pair) -> None:
 
 @query.says(2091, "This routine fetches information about the worker.")
 def a_workers_attributes_are_told(pair: Pair) -> None:
-    """Its address is that of ucp_worker_get_address, its name what it was given; the mask says what is filled."""
+    """Compare the address with ucp_worker_get_address, and the name with that given; the mask names the fields."""
     near = pair.entity(0, name="named")
     found = ucp.ucp_worker_query(near.worker, ucp.ucp_worker_attr_t())
     expect_equal("address", (found.address, found.address_length), ucp.ucp_worker_get_address(near.worker))
@@ -68,7 +68,7 @@ def a_workers_attributes_are_told(pair: Pair) -> None:
     "and other useful information associated with the worker.",
 )
 def a_worker_is_printed(pair: Pair) -> None:
-    """To the stream, with something in it."""
+    """Print a text to the stream."""
     stream = io.StringIO()
     ucp.ucp_worker_print_info(pair.near.worker, stream)
     expect(stream.getvalue().strip(), "nothing was printed")
@@ -79,7 +79,7 @@ def a_worker_is_printed(pair: Pair) -> None:
     "This address can be passed to remote instances of the UCP library in order to connect to this worker.",
 )
 def an_address_connects_to_its_worker(pair: Pair) -> None:
-    """As bytes; those of two workers differ."""
+    """Connect by the bytes of an address; addresses of two workers differ."""
     near, far = pair.entity(0), pair.entity(1)
     address, length = ucp.ucp_worker_get_address(far.worker)
     expect_equal("length", length, len(address))
@@ -94,7 +94,7 @@ def an_address_connects_to_its_worker(pair: Pair) -> None:
     "Address to release; the address object has to be allocated using ucp_worker_get_address() routine.",
 )
 def an_address_is_released(pair: Pair) -> None:
-    """What is none is INVALID_PARAM."""
+    """Release an address, and an invalid one: INVALID_PARAM."""
     ucp.ucp_worker_release_address(pair.near.worker, pair.near.address)
     with expect_status("no address", INVALID):
         ucp.ucp_worker_release_address(pair.near.worker, b"address")
@@ -102,7 +102,7 @@ def an_address_is_released(pair: Pair) -> None:
 
 @address_query.says(2162, "The address can be either of local or remote worker.")
 def an_addresss_worker_is_told(pair: Pair) -> None:
-    """One number per worker, the same each time."""
+    """Expect one number per worker, the same each time."""
     numbers = [
         ucp.ucp_worker_address_query(entity.address, ucp.ucp_worker_address_attr_t()).worker_uid
         for entity in (pair.near, pair.far, pair.near)
@@ -113,7 +113,7 @@ def an_addresss_worker_is_told(pair: Pair) -> None:
 
 @progress.says(2191, "Non-zero if any communication was progressed, zero otherwise.")
 def progress_tells_whether_there_was_any(pair: Pair) -> None:
-    """Not 0 when a callback runs; 0 when nothing is under way."""
+    """Expect non-zero when a callback runs, and 0 when no operation is outstanding."""
     calls = Calls()
     request = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(1), 1, 0x91, ALL, param(cb=calls))
     ucp.ucp_tag_send_nbx(pair.near.ep, b"x", 1, 0x91, None)
@@ -127,7 +127,7 @@ def progress_tells_whether_there_was_any(pair: Pair) -> None:
     expect(any(told) or request.done, "progress said 0 all the time")  # type: ignore[union-attr]
     expect_equal("status", pair.finish(request), OK)
     pair.settle()
-    expect_equal("with nothing under way", pair.far.progress(), 0)
+    expect_equal("without outstanding operations", pair.far.progress(), 0)
 
 
 @progress.says(

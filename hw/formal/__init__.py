@@ -1,4 +1,0 @@
-"""Proof specifications of the hardware, each a component around the one it is about.
-
-``catalog.py`` lists them all; ``python -m formal`` proves them and prints the table of ``docs/verification.md``.
-"""

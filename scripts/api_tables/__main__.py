@@ -1,0 +1,52 @@
+"""Write the driver's constants and structures from the TOML file of each API; their first lines name the file.
+
+`make generated` writes. With `--check`, by which `make lint` calls it, it only says which are stale: exit status 1.
+"""
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+from enumerations import constants
+from structures import structures
+from text import formatted
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBFABRIC = "driver/amoeba/libfabric/libfabric-1.17.toml"
+UCP = "driver/amoeba/openucx/ucp-1.12.toml"
+
+
+def generated() -> dict[str, str]:
+    """Return the text of every generated file by its path from the root."""
+    libfabric, ucp = (tomllib.loads((ROOT / name).read_text("utf-8")) for name in (LIBFABRIC, UCP))
+    sources = {
+        "driver/amoeba/libfabric/objects/constants.py": (LIBFABRIC, constants(libfabric)),
+        "driver/amoeba/openucx/ucp/constants.py": (UCP, constants(ucp)),
+        "driver/amoeba/openucx/ucp/structures.py": (UCP, structures(ucp)),
+    }
+    return {name: formatted(f"{notice(api)}{text}", ROOT / name) for name, (api, text) in sources.items()}
+
+
+def notice(api: str) -> str:
+    """Return the comment that opens a generated file."""
+    return f"# Generated from {api} by scripts/api_tables; do not edit.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say which are stale")
+    check = parser.parse_args().check
+    texts = generated()
+    stale = [name for name, text in texts.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text]
+    for name in stale:
+        if check:
+            print(f"{name} is stale: run python scripts/api_tables", file=sys.stderr)
+        else:
+            (ROOT / name).write_text(texts[name])
+            print(f"wrote {name}")
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Where packet delivery contexts begin: numbers that nobody can tell from others, and no target takes for old.
+
+Covers ``nic/peer_table.py``.
+"""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from amoeba.nic.address import EndpointAddress
+from amoeba.nic.peer_table import PeerTable
+from amoeba_model.nic.pdc import LATE_LIMIT
+
+ADDRESS = EndpointAddress(mac=bytes(5) + b"\2", ip=0x0A000002, job_id=1, pid_on_fep=0, resource_index=0)
+PSNS = 1 << 32
+MOST_PACKETS = 1 << 31
+"""Of one incarnation."""
+
+
+class Written:
+    """Registers that remember the first psns written."""
+
+    def __init__(self, epoch, entries=4):
+        self.device = SimpleNamespace(new_epoch=lambda: epoch)
+        self.parameters = SimpleNamespace(peers=entries, contexts=1)
+        self.psns = []
+
+    def write(self, block, name, value):
+        if name == "initial_psn":
+            self.psns.append(value)
+
+    def write_wide(self, block, name, value):
+        pass
+
+
+def first_psns(epoch, openings=500):
+    registers = Written(epoch)
+    table = PeerTable(registers)
+    peer = table.open(0, ADDRESS, 0)
+    for _ in range(openings - 1):
+        table.reopen(peer, 0, ADDRESS, 0)
+    return registers.psns
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 7])
+def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(epoch):
+    psns = first_psns(epoch)
+    for last, psn in pairwise(psns):
+        for sent in (0, 1, 1 << 16, MOST_PACKETS - 1):  # the target expects this packet of the last one
+            assert not 0 < (last + sent - psn) % PSNS <= LATE_LIMIT, (last, psn, sent)
+
+
+def test_a_simulation_repeats_its_psns_and_reopened_nics_have_new_ones():
+    assert first_psns(3) == first_psns(3)
+    assert not set(first_psns(3)) & set(first_psns(4))
+
+
+def test_otherwise_nobody_can_tell_the_next_psn():
+    once, again = first_psns(None), first_psns(None)
+    assert not set(once) & set(again)
+    steps = {(psn - last) % PSNS for last, psn in pairwise(once)}
+    assert len(steps) == len(once) - 1
+
+
+def test_entries_begin_apart_from_each_other():
+    registers = Written(None)
+    table = PeerTable(registers)
+    for _ in range(4):
+        table.open(0, ADDRESS, 0)
+    assert len({psn >> 16 for psn in registers.psns}) == 4

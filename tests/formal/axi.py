@@ -1,0 +1,137 @@
+"""The AXI4 adapter: the rules of the channels, and beats that fit their bursts."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amoeba_hw.host.axi_dma import AxiDma
+
+from tests.formal.rules import StreamRules, connect_ports, never_reset, open_up
+
+__all__ = ["AxiWriteSpec"]
+
+
+class _Channel:
+    """One AXI channel as a stream, for StreamRules."""
+
+    def __init__(self, bus, prefix, members):
+        layout = data.StructLayout({name: len(getattr(bus, prefix + name)) for name in members})
+        self.valid = getattr(bus, f"{prefix}valid")
+        self.ready = getattr(bus, f"{prefix}ready")
+        self.payload = Signal(layout, name=f"{prefix}_payload")
+        self.drive = [self.payload[name].eq(getattr(bus, prefix + name)) for name in members]
+
+
+class AxiWriteSpec(wiring.Component):
+    """What AxiDma puts on the bus, for all time.
+
+    - AW, W and AR hold while they are not taken (AXI A3.2.1); neither of AW and W waits for the other to be taken.
+    - Each input beat becomes exactly one W beat with its data and strobe; each burst exactly one AW.
+    - WLAST comes with beat AWLEN + 1 of its burst and with no other.
+    - No burst crosses a 4 KiB boundary if the writes that come in do not.
+    """
+
+    def __init__(self, width=32):
+        self._width = width
+        self._dut = AxiDma(width)
+        super().__init__(self._dut.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut, registers = open_up(self._dut, platform)
+        connect_ports(m, self, self._dut)
+        inside, left = self._assume_bursts(m)
+        address = _Channel(self.bus, "aw", ["addr", "len", "size", "burst", "user", "id"])
+        beats = _Channel(self.bus, "w", ["data", "strb", "last"])
+        reads = _Channel(self.bus, "ar", ["addr", "len", "size", "burst", "user", "id"])
+        m.d.comb += address.drive + beats.drive + reads.drive
+        m.submodules.read_contract = StreamRules(reads, Assert)
+        m.submodules.address_contract = StreamRules(address, Assert)
+        m.submodules.data_contract = StreamRules(beats, Assert)
+        self._prove_counts(m, registers, address, beats, inside, left)
+        return m
+
+    def _assume_bursts(self, m):
+        """What ``writes`` promises; returns whether it is inside a burst, and how many beats that still has."""
+        beat = self.writes
+        m.submodules.environment = StreamRules(beat, Assume)
+        m.submodules.read_environment = StreamRules(self.reads, Assume)
+        read_user, read_waiting = Signal(8), Signal()
+        m.d.sync += [read_user.eq(self.read_user), read_waiting.eq(self.reads.valid & ~self.reads.ready)]
+        m.d.comb += Assume(~read_waiting | (read_user == self.read_user))
+        inside = Signal()
+        left = Signal(8)
+        user = Signal(8)
+        waiting = Signal()
+        after = Signal(8)
+        line = self._width // 8
+        end = Signal(14)
+        m.d.comb += [after.eq(Mux(inside, left, beat.p.beats) - 1), end.eq(beat.p.address[:12] + beat.p.beats * line)]
+        m.d.sync += [waiting.eq(beat.valid & ~beat.ready), user.eq(self.write_user)]
+        # The user is sampled with the beat and holds like it.
+        m.d.comb += Assume(~waiting | (user == self.write_user))
+        with m.If(beat.valid):
+            m.d.comb += [
+                Assume(beat.p.first == ~inside),
+                Assume(beat.p.last == (after == 0)),
+                Assume(inside | ((beat.p.beats != 0) & (beat.p.beats <= 128))),
+                Assume(~beat.p.first | ((end <= 4096) & (beat.p.address[: line.bit_length() - 1] == 0))),
+            ]
+        with m.If(beat.valid & beat.ready):
+            m.d.sync += [inside.eq(~beat.p.last), left.eq(after)]
+        m.d.comb += Assert(~inside | ((left != 0) & (left < 128)))
+        return inside, left
+
+    def _prove_counts(self, m, registers, address, beats, inside, left):
+        beat = self.writes
+        taken = beat.valid & beat.ready
+        sent_address = Signal()
+        sent_data = Signal()
+        address_goes, data_goes = address.valid & address.ready, beats.valid & beats.ready
+        # How far the two channels are ahead of the beat on offer: one transfer at most.
+        m.d.sync += [
+            sent_address.eq((sent_address | address_goes) & ~taken),
+            sent_data.eq((sent_data | data_goes) & ~taken),
+        ]
+        counting = Signal()
+        length = Signal(8)
+        done = Signal(8)
+        expected = Signal(8)
+        m.d.comb += expected.eq(Mux(address.valid, address.payload.len, length))
+        with m.If(address_goes):
+            m.d.sync += length.eq(address.payload.len)
+        with m.If(data_goes):
+            m.d.sync += [done.eq(Mux(beats.payload.last, 0, done + 1)), counting.eq(~beats.payload.last)]
+            m.d.comb += [
+                # One of the two holds the length: the address is on offer now, or went before.
+                Assert(address.valid | counting | sent_address),
+                Assert(beats.payload.last == (done == expected)),
+                Assert(beats.payload.data == beat.p.data),
+                Assert(beats.payload.strb == beat.p.strobe),
+            ]
+        with m.If(address.valid):
+            end = address.payload.addr[:12] + (address.payload.len + 1) * (self._width // 8)
+            m.d.comb += [Assert(beat.valid & beat.p.first), Assert(end <= 4096)]
+        with m.If(beat.valid):
+            m.d.comb += [
+                Assert(address.valid == (beat.p.first & ~sent_address)),
+                Assert(beats.valid == ~sent_data),
+                Assert(beat.ready == ((sent_address | address_goes | ~beat.p.first) & (sent_data | data_goes))),
+            ]
+        with m.Else():
+            m.d.comb += Assert(~address.valid & ~beats.valid)
+        m.d.comb += [
+            Assert(~(sent_address & sent_data)),
+            Assert(~(sent_address | sent_data) | beat.valid),
+            # The component's own registers are these, which is what makes the proof inductive.
+            Assert(registers["address_sent"] == sent_address),
+            Assert(registers["data_sent"] == sent_data),
+            Cover(sent_address & beat.valid),
+            Cover(sent_data & beat.valid & beat.p.first & ~beat.p.last),
+        ]
+        # What the counters say of each other: with W ahead, its first beat was; with AW ahead, its length is known.
+        with m.If(sent_data):
+            m.d.comb += [Assert(beat.p.first), Assert(counting == ~beat.p.last), Assert(done == counting)]
+        with m.Else():
+            m.d.comb += [Assert(counting == inside), Assert(Mux(inside, done + left == length + 1, done == 0))]
+        with m.If(sent_address):
+            m.d.comb += [Assert(beat.p.first), Assert(length == beat.p.beats - 1)]

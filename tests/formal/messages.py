@@ -1,0 +1,205 @@
+"""Messages' sharp edges: slots and receives that were promised before a message is matched; where places begin."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amoeba_hw.messages.buffer_use import BufferUse
+from amoeba_hw.messages.kept_receives import KeptReceives
+from amoeba_hw.messages.slot_rooms import SlotRooms
+
+from tests.formal.rules import never_reset, open_up
+
+__all__ = ["BufferUseSpec", "KeptReceivesSpec", "SlotRoomSpec"]
+
+SLOTS = 4
+_MOST_MESSAGES = 3
+"""Between PdcTable and MatchUnit."""
+
+
+class SlotRoomSpec(wiring.Component):
+    """SlotRooms of one context with 4 slots: whoever was promised one finds a free one when he is matched.
+
+    Messages look for a slot and promise it in a later cycle, one at a time. Those on their way are matched one by
+    one: each takes a slot or does not, and in that cycle or later settles its promise; slots that were taken come
+    back at any time. The context may be disabled at any time: claims of messages from before come late. When its
+    lists have been emptied all slots are free.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "look": In(1),
+                "promise": In(1),
+                "take": In(1),
+                "settle": In(1),
+                "stale_settle": In(1),
+                "release": In(1),
+                "disable": In(1),
+                "empty": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.rooms = rooms = SlotRooms(1, SLOTS)
+        # The naive account: promised messages of the current generation, and slots in use.
+        accepted, used = Signal(range(SLOTS + 2)), Signal(range(SLOTS + 1))
+        generation = Signal(4)
+        was_enabled, settled, seen, has_taken = Signal(), Signal(init=1), Signal(), Signal()
+        m.d.comb += [
+            rooms.contexts[0].enable.eq(~self.disable),
+            rooms.contexts[0].unexpected_base.eq(64),
+            rooms.generations[0].eq(generation),
+            rooms.free[0].eq(SLOTS - used),
+            rooms.settled[0].eq(settled),
+            rooms.promise.valid.eq(self.promise),
+            rooms.promise.generation.eq(generation),
+            rooms.settle.valid.eq(self.settle | self.stale_settle),
+            rooms.settle.generation.eq(generation - self.stale_settle),
+            # What was seen and what is on its way is forgotten with its generation; that begins a cycle later.
+            Assume(~self.promise | (seen & ~self.look)),
+            Assume(~(self.take | self.settle) | ((accepted != 0) & settled)),
+            Assume(~self.take | ~has_taken),
+            Assume(~(self.settle & self.stale_settle)),
+            Assume(~self.release | (used != 0)),
+            Assume(~self.empty | ~settled),
+            Assume(~self.disable | ~(self.promise | self.take | self.settle)),
+        ]
+        m.d.sync += [
+            was_enabled.eq(~self.disable),
+            generation.eq(generation + (was_enabled & self.disable)),
+            accepted.eq(Mux(self.disable, 0, accepted + self.promise - self.settle)),
+            seen.eq(Mux(self.disable, 0, Mux(self.look, rooms.open[0], seen & ~self.promise))),
+            has_taken.eq((has_taken | self.take) & ~self.settle & ~self.disable),
+            used.eq(Mux(self.empty, 0, used + self.take - self.release)),
+            settled.eq((settled | self.empty) & ~(was_enabled & self.disable)),
+        ]
+        owed = Signal(range(SLOTS + 2))
+        m.d.comb += [
+            owed.eq(accepted - has_taken),
+            # Nobody finds all slots taken.
+            Assert(~settled | (used + owed <= SLOTS)),
+            Assert(~self.take | (used < SLOTS)),
+            Assert(accepted <= SLOTS),
+            # Nothing that is free and not promised is kept back.
+            Assert(rooms.open[0] | self.disable | ~settled | (used + accepted >= SLOTS)),
+            # For the induction: how the component keeps the account, and what was seen.
+            Assert(rooms._promised[0] == accepted),
+            Assert(~has_taken | (accepted != 0)),
+            Assert(settled | ((accepted == 0) & ~seen & ~has_taken)),
+            Assert(~seen | ((used + owed < SLOTS) & (accepted < SLOTS))),
+            Cover((used == SLOTS - 1) & (accepted == 1) & ~rooms.open[0]),
+            Cover((used == 0) & (accepted == SLOTS)),
+            Cover((generation == 1) & rooms.open[0] & self.stale_settle & (accepted == 2)),
+        ]
+        return m
+
+
+class KeptReceivesSpec(wiring.Component):
+    """KeptReceives: a message for which a receive was found meets that when it is matched.
+
+    Whether there is a receive for the message in question may change with every message that is matched and with
+    every receive descriptor, and with nothing else. Messages are accepted and matched in order, no receive descriptor
+    is done while something is kept, and searches are made at any time. A message is in question until it has its
+    reply; if something was found, it is the next to be accepted.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "ask": In(1),
+                "accept": In(1),
+                "settle": In(1),
+                "order": In(1),
+                "search": In(1),
+                "changed": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        fragment, registers = open_up(dut := KeptReceives(), platform)
+        m.submodules.dut = fragment
+        # Messages on their way; a message is in question, is the next to be accepted, or the next to be matched.
+        on_the_way = Signal(range(_MOST_MESSAGES + 1))
+        in_question, is_next, is_first = Signal(), Signal(), Signal()
+        present = Signal()
+        begins, replied = Signal(), Signal()
+        m.d.comb += [
+            begins.eq(self.ask & ~in_question & ~is_next),
+            dut.question.valid.eq(in_question | begins),
+            dut.accepted.eq(self.accept),
+            dut.settled.eq(self.settle),
+            dut.searches.ready.eq(self.search & dut.searches.valid),
+            dut.found.eq(present),
+            replied.eq(dut.reply.valid),
+            Assume(~self.accept | (~dut.question.valid & (on_the_way < _MOST_MESSAGES))),
+            Assume(~self.settle | (on_the_way != 0)),
+            Assume(~self.order | ~dut.keeps),
+            # One thing at a time.
+            Assume(~(self.search & (self.settle | self.order))),
+        ]
+        m.d.sync += [
+            on_the_way.eq(on_the_way + self.accept - self.settle),
+            in_question.eq(dut.question.valid & ~replied),
+            is_next.eq((is_next & ~self.accept) | (replied & dut.reply.found)),
+            is_first.eq((is_first & ~self.settle) | (is_next & self.accept)),
+        ]
+        with m.If(self.settle | self.order):
+            m.d.sync += present.eq(self.changed)
+        m.d.comb += [
+            # What was found is there when its message is matched.
+            Assert(~(is_first & self.settle) | present),
+            # A search is about what those before have left, and is not put off for anything else.
+            Assert(dut.searches.valid == (dut.question.valid & (on_the_way == 0))),
+            Assert(~replied | (dut.question.valid & (dut.reply.found == present))),
+            Assert(dut.searches.valid | ~replied),
+            # Receive descriptors do not wait for anything else, either.
+            Assert(dut.keeps == (is_next | is_first)),
+            # For the induction: how the component counts, and whose turn it is.
+            Assert(registers["on_the_way"] == on_the_way),
+            Assert(on_the_way <= _MOST_MESSAGES),
+            Assert(~(is_next | is_first) | present),
+            Assert(~(is_next & (is_first | in_question | (on_the_way != 0)))),
+            Assert(~is_first | (on_the_way != 0)),
+            Cover(is_first & self.settle & (on_the_way == 2)),
+            Cover(replied & ~present),
+            Cover(in_question & (on_the_way == 2) & is_first),
+        ]
+        return m
+
+
+class BufferUseSpec(wiring.Component):
+    """BufferUse: of a MULTI receive what is left begins at the nearest multiple of 64 behind the message.
+
+    Addresses and lengths are whole numbers here, wide enough never to wrap. The place of the next message is any one
+    that satisfies the definition.
+    """
+
+    address: In(64)
+    room: In(32)
+    length: In(32)
+    least_room: In(32)
+    multi: In(1)
+    next: In(40)
+    """Bytes up to it."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.use = use = BufferUse()
+        fits, left = Signal(32), Signal(33)
+        m.d.comb += [
+            *(getattr(use, name).eq(getattr(self, name)) for name in ("address", "room", "length", "least_room")),
+            use.multi.eq(self.multi),
+            Assume((self.address + self.next)[:6] == 0),
+            Assume((self.next >= self.length) & (self.next < self.length + 64)),
+            fits.eq(Mux(self.length < self.room, self.length, self.room)),
+            left.eq(Mux(self.next < self.room, self.room - self.next, 0)),
+            Assert(use.size == fits),
+            Assert(use.cut == (self.length > self.room)),
+            Assert(use.used_up == (~self.multi | (left == 0) | (left < self.least_room))),
+            Assert(use.used_up | ((use.used == self.next) & (use.left == left))),
+        ]
+        return m
