@@ -7,13 +7,15 @@ object comes back when the operation is over: then it is its own completion.
 from collections.abc import Callable
 from typing import Any
 
+from amoeba_model.descriptors import DescriptorFlags
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.transport.requests import NEVER, NO_SOURCE, NOBODY, Grant, Kind, Owner
 
-__all__ = ["Operation", "engine_operation", "filled", "keeps", "take_reported"]
+__all__ = ["Operation", "begun", "carry", "engine_operation", "filled", "keeps", "take_reported"]
 
 _OK = int(ReturnCode.OK)
+_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 
 
 class Operation:
@@ -104,6 +106,27 @@ class Operation:
     def err_data(self) -> bytes:
         """More about an error: nothing."""
         return b""
+
+
+def begun(kind: int, opcode: int, context: Any, dest_addr: int, address: int = 0, key: int = 0) -> Operation:
+    """Make an operation with what its call was given; its buffers, and whom it goes to, are still to be looked at."""
+    operation = Operation()
+    operation.kind = kind
+    operation.opcode = opcode
+    operation.context = context
+    operation.dest_addr = dest_addr
+    operation.remote_address = address
+    operation.remote_key = key
+    operation.op = operation.datatype = operation.flags = operation.local = operation.result = operation.compare = 0
+    operation.buffers = None
+    operation.grants = ()
+    return operation
+
+
+def carry(operation: Operation, data: int) -> None:
+    """Let immediate data go with an operation."""
+    operation.flags |= _IMMEDIATE
+    operation.compare = data
 
 
 _EMPTY: dict[str, Any] = dict.fromkeys(

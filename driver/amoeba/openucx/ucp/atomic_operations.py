@@ -99,7 +99,7 @@ def fetch(
 ) -> Request:
     """Change a number, and write what it was before to ``reply``, which has as many bytes.
 
-    With ``compare`` it becomes ``value`` if it is that (CSWAP).
+    With ``compare``, which is CSWAP's, the number becomes ``value`` only if it is equal to that.
     """
     lane = key.lane
     at = addressof(_in_memory(reply))

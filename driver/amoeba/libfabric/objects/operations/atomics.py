@@ -37,11 +37,10 @@ from amoeba.libfabric.objects.operations.operations import (
     NO_FLAGS,
     TRANSMIT_FLAGS,
     Operations,
-    begun,
 )
-from amoeba.libfabric.objects.operations.rights import MAY_ATOMIC, MAY_FETCH
+from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, MAY_ATOMIC, MAY_FETCH
 from amoeba.libfabric.objects.operations.vectors import AtomicMsg, Descs
-from amoeba.transport.operation import Operation
+from amoeba.transport.operation import Operation, begun
 from amoeba.transport.posting import Local, Scattered, gathered, total
 from amoeba.transport.requests import Kind
 
@@ -316,17 +315,22 @@ class AtomicOperations(Operations):
             op = operation.op = check_op(op)
         if datatype is not None and datatype.__class__ is not Datatype:
             datatype = check_datatype_argument(datatype)
-        self._check_rights(opcode, op)
+        if self._rights != ALL_RIGHTS:
+            self._check_rights(opcode, op)
         source = compared = sink = None
         if op is _ATOMIC_READ and opcode == _FETCH:
             if datatype is None:
                 datatype = datatype_of(result, "result")
+        elif datatype is None and buf.__class__ is ndarray and (named := DATATYPES.get(buf.dtype)) is not None:
+            source, datatype = view_of(buf), named
         else:
             source, datatype = operand_of(buf, datatype)
         operation.datatype = datatype
-        size = self._element_size(opcode, op, datatype)
+        executed = self._executed[opcode][op] >> datatype & 1
+        size = _SIZES[datatype] if executed else self._element_size(opcode, op, datatype)
         if opcode != _BASE:
-            check_datatype(result, datatype, "result")
+            if result.__class__ is not ndarray or DATATYPES.get(result.dtype) is not datatype:
+                check_datatype(result, datatype, "result")
             sink = view_of(result, writable=True, name="result")
             if opcode == _COMPARE:
                 compared, _ = operand_of(compare, datatype, "compare")

@@ -29,11 +29,11 @@ from amoeba.libfabric.objects.operations.batch_arguments import (
     results_of,
     sources_of,
 )
-from amoeba.libfabric.objects.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, begun
+from amoeba.libfabric.objects.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS
 from amoeba.libfabric.objects.operations.rights import MAY_ATOMIC, MAY_FETCH, MAY_READ, MAY_WRITE, not_permitted
 from amoeba.libfabric.objects.remote_array import RemoteArray, RemotePlace
 from amoeba.transport.batches import Batch, Descriptors, Numbers
-from amoeba.transport.operation import Operation
+from amoeba.transport.operation import Operation, begun
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import NEVER, Kind
 from amoeba.transport.transmit_rings import TransmitRings

@@ -26,6 +26,15 @@ _WRITE = int(MrAccess.FI_WRITE)
 def check_region(domain: "DomainBase", desc: MemoryRegion, address: int, length: int, access: int) -> None:
     """Raise FI_EBADF for a region that is closed, FI_EACCES if it does not allow ``access``, FI_EINVAL if it belongs
     to another domain or the buffer lies outside of it, ArgumentTypeError for what is no region."""
+    if (
+        desc.__class__ is MemoryRegion
+        and not desc._closed
+        and desc._parent is domain
+        and desc.access_bits & access
+        and desc.start <= address
+        and address + length <= desc.start + desc.length
+    ):
+        return
     if not isinstance(desc, MemoryRegion):
         raise type_error("desc", "MemoryRegion", desc)
     desc._check_open()

@@ -17,14 +17,12 @@ from amoeba.libfabric.objects.operations.operations import (
     NO_FLAGS,
     TRANSMIT_FLAGS,
     Operations,
-    begun,
-    carry,
     without_data,
 )
 from amoeba.libfabric.objects.operations.receiving import ReceiveOperations
 from amoeba.libfabric.objects.operations.rights import MAY_SEND, MAY_TAGGED_SEND
 from amoeba.libfabric.objects.operations.vectors import Descs, Msg, TaggedMsg
-from amoeba.transport.operation import Operation
+from amoeba.transport.operation import Operation, begun, carry
 from amoeba.transport.posting import Local, gathered, grants_of, keep_of, total
 from amoeba.transport.receives import ANYBODY
 from amoeba.transport.requests import Kind
@@ -176,7 +174,9 @@ class MessageOperations(Operations, ReceiveOperations):
         self, operation: Operation, buf: Buffer, desc: MemoryRegion | None, flags: OpFlags, silent: bool
     ) -> None:
         """Send one buffer."""
-        self._check_may(MAY_SEND if operation.opcode == _SEND_OPCODE else MAY_TAGGED_SEND)
+        needed = MAY_SEND if operation.opcode == _SEND_OPCODE else MAY_TAGGED_SEND
+        if self._rings is None or needed & ~self._rights:
+            self._refuse(needed)
         source = view_of(buf)
         operation.length = source.nbytes
         operation.silent = silent
@@ -191,11 +191,12 @@ class MessageOperations(Operations, ReceiveOperations):
         self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, overrides: bool = False
     ) -> None:
         """Send buffers. ``overrides``: ``flags`` are instead of the endpoint's."""
+        needed = MAY_TAGGED_SEND if isinstance(msg, TaggedMsg) else MAY_SEND
+        if self._rings is None or needed & ~self._rights:
+            self._refuse(needed)
         if isinstance(msg, TaggedMsg):
-            self._check_may(MAY_TAGGED_SEND)
             operation = begun(_TAGGED_SENDS, _TAGGED_SEND_OPCODE, msg.context, msg.addr, 0, msg.tag)
         else:
-            self._check_may(MAY_SEND)
             operation = begun(_SENDS, _SEND_OPCODE, msg.context, msg.addr)
         if data is not None:
             carry(operation, data)

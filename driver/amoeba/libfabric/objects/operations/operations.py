@@ -6,7 +6,8 @@ it raises before anything is posted; what goes wrong later arrives as an error e
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from ctypes import addressof, c_char
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from numpy import ndarray
@@ -24,7 +25,7 @@ from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, not_permitted
 from amoeba.libfabric.objects.triggered import trigger_of
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import MAX_MESSAGE
-from amoeba.transport.operation import Operation
+from amoeba.transport.operation import Operation, carry
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scattered
 from amoeba.transport.requests import Grant
@@ -44,8 +45,6 @@ __all__ = [
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
     "Operations",
-    "begun",
-    "carry",
     "without_data",
 ]
 
@@ -104,6 +103,7 @@ _TO_RECEIVES = frozenset(
 )
 """What meets a receive of the peer's, and goes the way of messages."""
 _value_of = int.from_bytes
+_in_memory = c_char.from_buffer
 
 
 def without_data(flags: OpFlags) -> OpFlags:
@@ -161,12 +161,11 @@ class Operations(FabricObject):
         self._check_open()
         self._take_op_flags(flags)
 
-    def _check_may(self, needed: int) -> None:
-        """Raise FI_EOPBADSTATE if the endpoint is not enabled, FI_EOPNOTSUPP if it has not all ``needed`` rights."""
+    def _refuse(self, needed: int) -> NoReturn:
+        """Raise why an operation that needs these rights cannot be posted: FI_EOPBADSTATE or FI_EOPNOTSUPP."""
         if self._rings is None:
             self._not_enabled()
-        if needed & ~self._rights:
-            raise self._not_permitted(needed)
+        raise self._not_permitted(needed)
 
     def _not_permitted(self, needed: int) -> FabricError:
         """What to raise for an operation that needs rights which the endpoint has not."""
@@ -350,7 +349,7 @@ class Operations(FabricObject):
                 if compared is not None:
                     operation.compare = rings.stash([compared], INJECT_SIZE)
             else:
-                operation.local = address_of(source)
+                operation.local = addressof(_in_memory(source)) if not source.readonly else address_of(source)
                 keep = source, desc, compared, sink, sink_desc
                 if desc is None:
                     check_unregistered(self.domain, "buf")
@@ -364,7 +363,7 @@ class Operations(FabricObject):
                     else:
                         check_region(self.domain, desc, operation.compare, length, access)
         if sink is not None:
-            operation.result = address_of(sink)
+            operation.result = addressof(_in_memory(sink)) if length else 0
             if sink_desc is not None:
                 check_region(self.domain, sink_desc, operation.result, length, _READ)
             elif length:
@@ -373,7 +372,13 @@ class Operations(FabricObject):
             keep = keep or (sink, sink_desc)
         operation.buffers = keep
         operation.grants = grants
-        self._address(operation, bits)
+        peers = self._open_for_messages if operation.opcode in _TO_RECEIVES else self._open_peers
+        dest_addr = operation.dest_addr
+        peer = peers.get(dest_addr) if dest_addr.__class__ is int and self._connection is None else None
+        if peer is None or bits & _FENCED:
+            self._address(operation, bits)
+        else:
+            operation.peer = peer
         rings.post(operation)
 
     def _address(self, operation: Operation, bits: int) -> None:
@@ -464,24 +469,3 @@ class Operations(FabricObject):
     def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
-
-
-def begun(kind: int, opcode: int, context: Any, dest_addr: int, address: int = 0, key: int = 0) -> Operation:
-    """An operation with what its call was given, whose buffers are still to be looked at."""
-    operation = Operation()
-    operation.kind = kind
-    operation.opcode = opcode
-    operation.context = context
-    operation.dest_addr = dest_addr
-    operation.remote_address = address
-    operation.remote_key = key
-    operation.op = operation.datatype = operation.flags = operation.local = operation.result = operation.compare = 0
-    operation.buffers = None
-    operation.grants = ()
-    return operation
-
-
-def carry(operation: Operation, data: int) -> None:
-    """Let immediate data go with an operation."""
-    operation.flags |= _IMMEDIATE
-    operation.compare = data

@@ -15,13 +15,11 @@ from amoeba.libfabric.objects.operations.operations import (
     NO_FLAGS,
     READ_FLAGS,
     Operations,
-    begun,
-    carry,
     without_data,
 )
 from amoeba.libfabric.objects.operations.rights import MAY_READ, MAY_WRITE
 from amoeba.libfabric.objects.operations.vectors import Descs, RmaMsg
-from amoeba.transport.operation import Operation
+from amoeba.transport.operation import Operation, begun, carry
 from amoeba.transport.posting import Scattered, total
 from amoeba.transport.requests import Kind
 
@@ -116,7 +114,8 @@ class RmaOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Copy the peer's memory into ``buf``."""
-        self._check_may(MAY_READ)
+        if self._rings is None or MAY_READ & ~self._rights:
+            self._refuse(MAY_READ)
         operation = begun(_READS, _READ, context, dest_addr, addr, key)
         sink = view_of(buf, writable=True)
         operation.length = sink.nbytes
@@ -145,7 +144,8 @@ class RmaOperations(Operations):
     def _write(
         self, operation: Operation, buf: Buffer, desc: MemoryRegion | None, flags: OpFlags, silent: bool
     ) -> None:
-        self._check_may(MAY_WRITE)
+        if self._rings is None or MAY_WRITE & ~self._rights:
+            self._refuse(MAY_WRITE)
         source = view_of(buf)
         operation.length = source.nbytes
         operation.silent = silent
@@ -155,7 +155,9 @@ class RmaOperations(Operations):
     def _rma_vector(self, opcode: int, msg: RmaMsg, whole: tuple[int, int] | None, flags: OpFlags) -> None:
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
         writes = opcode == _WRITE
-        self._check_may(MAY_WRITE if writes else MAY_READ)
+        needed = MAY_WRITE if writes else MAY_READ
+        if self._rings is None or needed & ~self._rights:
+            self._refuse(needed)
         check_instance("msg", msg, RmaMsg)
         buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
         operation = begun(_WRITES if writes else _READS, opcode, msg.context, msg.addr)

@@ -27,7 +27,7 @@ from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, number_in, place_of, u
 from amoeba.openucx.ucp.endpoint import Endpoint
 from amoeba.openucx.ucp.kinds import integer
 from amoeba.openucx.ucp.remote_key import RemoteKey
-from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
+from amoeba.openucx.ucp.request_params import DEFAULTS, old_param, read_param
 from amoeba.openucx.ucp.requests import Request
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error
 from amoeba.openucx.ucp.structures import ucp_request_param_t
@@ -94,7 +94,13 @@ def ucp_atomic_fetch_nb(
         op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
     if value.__class__ is not int or value >> 64:
         value = U64("value", value)
-    return _fetch(rkey, op, value & _LARGEST[size], size, address, _reply(result, size, "result"), read)
+    value &= _LARGEST[size]
+    reply = place_of(result, size)
+    if reply is None:
+        reply = _bytes(result, size, True, "result")
+    if op == CSWAP:
+        return handed_out(fetch(rkey, op, _number(reply, "little"), size, address, reply, read, value))
+    return handed_out(fetch(rkey, op, value, size, address, reply, read))
 
 
 def ucp_atomic_op_nbx(
@@ -129,26 +135,20 @@ def ucp_atomic_op_nbx(
     if value is None:
         value = _number(_bytes(buffer, size, False, "buffer"), "little")
     if read.reply_buffer is not None:
-        reply = _reply(read.reply_buffer, size, "param.reply_buffer")
+        reply = place_of(read.reply_buffer, size)
+        if reply is None:
+            reply = _bytes(read.reply_buffer, size, True, "param.reply_buffer")
         if read.forced:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
-        return _fetch(rkey, op, value, size, address, reply, read)
+        if op == CSWAP:
+            return handed_out(fetch(rkey, op, _number(reply, "little"), size, address, reply, read, value))
+        return handed_out(fetch(rkey, op, value, size, address, reply, read))
     if op in (SWAP, CSWAP):
         raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
     if not read.immediate:
         return handed_out(update_with_request(rkey, op, value, size, address, read))
     update(rkey, op, value, size, address, more=read.many)
     return None
-
-
-def _fetch(
-    key: RemoteKey, op: int, value: int, size: int, address: int, reply: memoryview, read: ReadParam
-) -> Request | None:
-    """Post an atomic that fetches. CSWAP compares ``value``, and ``reply`` holds what is swapped in."""
-    if op == CSWAP:
-        return handed_out(fetch(key, op, _number(reply, "little"), size, address, reply, read, value))
-    request = fetch(key, op, value, size, address, reply, read)
-    return request if request.memory is None else request.answer(immediate=False)
 
 
 def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
@@ -223,12 +223,6 @@ def _address(ep: Any, size: int, remote_addr: Any, rkey: Any, what: str) -> int:
     if address % size:
         raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
     return address
-
-
-def _reply(buffer: Buffer, size: int, name: str) -> memoryview:
-    """Where the number that was there before is written."""
-    view = place_of(buffer, size)
-    return _bytes(buffer, size, True, name) if view is None else view
 
 
 def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
