@@ -1,9 +1,9 @@
 """Batches: thousands of requests posted at once, their descriptors written by NumPy.
 
-A batch is one request for whoever posts it, and many for the NIC. What goes to one peer is cut into stretches, of
-which only the last descriptor asks for a completion: the NIC completes the requests to a peer in their order, so that
-this one ends them all. A request that fails writes a completion even so, by which its batch knows it: the context of
-its descriptor holds its number in the batch above the token of its stretch.
+A batch is one request for its caller, and many for the NIC. The requests to one peer are cut into stretches, and only
+the last descriptor of a stretch asks for a completion: the NIC completes the requests to a peer in their order, so
+that this completion ends them all. A request that fails always writes a completion. Its batch identifies the request
+by the context of the descriptor: the request's number in the batch, above the token of its stretch.
 """
 
 import itertools
@@ -28,7 +28,7 @@ Numbers = int | npt.NDArray[Any]
 """The same number for all requests of a batch, or one for each."""
 
 BATCH_STATUS = np.dtype([("done", "?"), ("prov_errno", "u1"), ("err", "<i4")])
-"""What becomes of one request of a batch: whether it is over, the NIC's return code, and the error number."""
+"""Result of one request of a batch: whether it is over, the NIC's return code, and the error number."""
 BATCH_FAILURE = np.dtype([("index", "<u4"), ("prov_errno", "u1"), ("err", "<i4")])
 """One request of a batch that has failed: its number there, the NIC's return code, and the error number."""
 
@@ -42,9 +42,9 @@ _FENCE = int(DescriptorFlags.FENCE)
 _NUMBER_SHIFT = 32
 _TOKEN_MASK = (1 << _NUMBER_SHIFT) - 1
 _STRETCHES = 16
-"""So many fill a ring: room comes back by and by, and a completion costs next to nothing."""
+"""Stretches that fill a ring: ring entries become free in steps, and a completion costs next to nothing."""
 _CHUNKS = 4
-"""So much of a ring, or the whole rest of a batch, must be free before posting goes on."""
+"""One of so many parts of a ring, or entries for the whole rest of a batch, must be free before posting goes on."""
 _FEW = 8
 """Up to so many peers are looked for one by one."""
 _BLOCK = 4096
@@ -61,7 +61,7 @@ def is_batched(context: int) -> bool:
 
 
 def token_of(context: int) -> int:
-    """The token of the stretch that a request of a batch belongs to, by the context of its descriptor."""
+    """Return the token of the stretch that a request of a batch belongs to, by the context of its descriptor."""
     return context & _TOKEN_MASK
 
 
@@ -82,7 +82,7 @@ class Descriptors:
     compare: Numbers
 
     def write(self, first: int, end: int, counter: int) -> npt.NDArray[Any]:
-        """The descriptors from ``first`` to before ``end``; without contexts."""
+        """Return the descriptors from ``first`` to before ``end``; without contexts."""
         block = np.zeros(end - first, _DTYPE)
         block["counter"] = counter
         for name in self.__slots__:
@@ -94,7 +94,7 @@ class Descriptors:
 class Batch(Operation):
     """``count`` requests of one kind, which end as one.
 
-    Whoever posts a batch sets ``buffers`` and ``grants``, if its requests need any.
+    The caller that posts a batch sets ``buffers`` and ``grants``, if its requests need any.
     """
 
     counted = False
@@ -130,7 +130,7 @@ class Batch(Operation):
         """Of :data:`BATCH_STATUS`."""
         self.posted = 0
         self.left = 0
-        """Requests under way."""
+        """Outstanding requests."""
         self.complete = False
         """No more will be posted."""
         self.over = False
@@ -176,7 +176,7 @@ class _Stretch:
     first: int
     """Number of the request from which on ``rows`` counts."""
     rows: "slice | npt.NDArray[Any]"
-    """Which requests they are."""
+    """Places of the requests in the batch, relative to ``first``."""
     position: int
     """Where the block of descriptors began that they were posted in, counted from the first one posted."""
     failed: int = 0
@@ -200,7 +200,7 @@ class Rings(Protocol):
 
 
 class Batches:
-    """Those of one context's rings."""
+    """The batches of one context's rings."""
 
     def __init__(self, rings: Rings) -> None:
         self._rings = rings
@@ -209,7 +209,7 @@ class Batches:
         self._stretches: dict[int, _Stretch] = {}
         """By token."""
         self.live: set[Batch] = set()
-        """Those that have begun and are not over."""
+        """Batches that have begun and are not over."""
 
     @property
     def least_room(self) -> int:
@@ -277,7 +277,7 @@ class Batches:
         return spread
 
     def _cut(self, peers: npt.NDArray[Any], chosen: Iterable[int]) -> tuple[npt.NDArray[Any], list[int]]:
-        """An order that brings together what goes to one of the ``chosen`` peers, and where in it stretches end."""
+        """Return an order that groups descriptors by their peer of ``chosen``, and where in it stretches end."""
         entries = list(chosen)
         if len(entries) <= _FEW:  # faster than to sort them
             parts = [np.flatnonzero(peers == entry) for entry in entries]
@@ -297,9 +297,9 @@ class Batches:
         return [*range(begin + self._span, end, self._span), end]
 
     def finish_posting(self, batch: Batch) -> bool:
-        """No more of a batch will be posted: it is over when what has been posted is.
+        """Note that no more of a batch will be posted: the batch is over when all its posted requests are.
 
-        Returns whether that is so already, and there is something to report.
+        Returns whether the batch is over already, and there is something to report.
         """
         batch.length = batch.descriptors.length * batch.posted
         batch.complete = True
@@ -339,11 +339,11 @@ class Batches:
         return batch
 
     def outstanding(self) -> list[tuple[int, Operation]]:
-        """Return the batches that have requests under way, by where these were posted: one several times."""
+        """Return the batches with outstanding requests, by where these were posted: a batch once for each stretch."""
         return [(stretch.position, stretch.batch) for stretch in self._stretches.values()]
 
     def owed(self) -> list[tuple[int, int]]:
-        """Return where each request under way was posted, and the context of its descriptor; a stretch's in order."""
+        """Return each outstanding request's position, that of its stretch, and its context; a stretch's in order."""
         return [
             (stretch.position, token + (stretch.first + row + 1 << _NUMBER_SHIFT))
             for token, stretch in self._stretches.items()
@@ -378,7 +378,7 @@ def _indices(rows: "slice | npt.NDArray[Any]") -> Iterable[int]:
 
 
 def _report(batch: Batch, stretch: _Stretch) -> None:
-    """Say of each request of a stretch what has become of it."""
+    """Store the result of each request of a stretch in the report of its batch."""
     assert batch.report is not None
     report, rows = batch.report[stretch.first :], stretch.rows
     report["prov_errno"][rows] = _OK

@@ -1,8 +1,9 @@
 """A context of the NIC: what is posted into it, what comes out of it, and how it begins and ends.
 
-Open what it is to have, then :meth:`Context.enable` it; :meth:`Context.close` waits for what is under way, tells
-peers, and gives everything back, at once or when late answers cannot come any more. What is not opened it has not:
-without rings nothing can be posted, without events nobody hears of peers, without receives there are no messages.
+Open the parts that the context needs, then call :meth:`Context.enable`. :meth:`Context.close` waits for outstanding
+requests, notifies peers, and releases everything, at once or when late answers cannot come any more. Every part is
+optional: without rings nothing can be posted, without events peers cannot notify it, without receives it gets no
+messages.
 """
 
 import contextlib
@@ -31,24 +32,24 @@ __all__ = ["Context", "Sharer"]
 
 
 class Sharer:
-    """Whoever receives messages for a context that shares its receives with others."""
+    """Receives the messages for a context that shares its receives with others."""
 
     receive_context: int
     """The NIC's context that has the receives."""
 
     def refuse(self, deadline: float) -> bool:
-        """As :func:`refuse_all` does it for the context."""
+        """Refuse messages for the context, as :func:`refuse_all` does."""
         raise NotImplementedError
 
     def leave(self) -> bool:
-        """The context has been disabled, and receives no more. Whether it may be used again."""
+        """Stop receiving for the context, which has been disabled; returns whether the context may be used again."""
         raise NotImplementedError
 
 
 class Context:
     """A context of a protection domain's NIC.
 
-    ``number``: one that was taken before, else one is taken: FI_ENOSPC if there is none left.
+    ``number``: a context that was taken before; None takes a free one. Raises FI_ENOSPC if no context is free.
     """
 
     def __init__(self, domain: ProtectionDomain, number: int | None = None) -> None:
@@ -65,22 +66,22 @@ class Context:
         self._long_receives: LongReceives | None = None
         self.peers: PeerMap | None = None
         self.sharer: Sharer | None = None
-        """Who receives the messages, if not this itself."""
+        """The receiver of its messages, if the context has no receives of its own."""
 
     @property
     def address(self) -> EndpointAddress:
-        """By which peers reach it."""
+        """The address by which peers reach the context."""
         return self.domain.address_of(self.number)
 
     # What it has
 
     def open_rings(self, entries: int) -> ContextRings:
-        """Let requests be posted: as many descriptors as a power of two says can be under way."""
+        """Let requests be posted, with up to ``entries`` outstanding descriptors, a power of two."""
         self.rings = self.own_rings = ContextRings(self.nic, self.number, entries)
         return self.own_rings
 
     def share_rings(self, other: "Context") -> RingShare:
-        """The same, through the rings of another context, which others share, too."""
+        """Let requests be posted through the rings of another context, which others share, too."""
         assert other.own_rings is not None  # it has been opened for that
         self.rings = share = RingShare(other.own_rings)
         return share
@@ -102,7 +103,7 @@ class Context:
         listening: bool,
         dispatch: Callable[[EventRing], Dispatch] | None = None,
     ) -> Dispatch:
-        """Hear of what peers do; ``entries`` that nobody has read may wait before peers are held back.
+        """Receive events of peers' operations; ``entries`` unread events may wait before peers are held back.
 
         ``number_of`` and ``listening`` are those of a :class:`Dispatch`; ``dispatch`` makes another than that.
         """
@@ -126,8 +127,11 @@ class Context:
         return self.long_sends
 
     def outlet(self, tally: Tally | None, *, selective: bool, ready: bool = True) -> Outlet:
-        """What becomes of messages for this context: they are ready where its events are, or, without ``ready``, on
-        their own. Long ones are read through its rings."""
+        """Make the outlet for this context's messages, which are ready where its events are.
+
+        Without ``ready``, messages are ready in a queue of their own. Long messages are read through the context's
+        rings.
+        """
         assert self.rings is not None
         assert self.peers is not None
         assert self.dispatch is not None
@@ -150,7 +154,7 @@ class Context:
         counter: int = 0,
         tally: Tally | None = None,
     ) -> BoundlessReceives:
-        """The same on behalf of several contexts: whose a message is says its event."""
+        """Receive messages on behalf of several contexts: ``outlet_of`` returns the outlet for a message's event."""
         assert self.dispatch is not None
         self.receives = receives = BoundlessReceives(
             self.nic, self.number, self.dispatch, outlet_of, counter=counter, tally=tally
@@ -203,11 +207,11 @@ class Context:
         self._release()
 
     def close(self, back: Callable[[], None] | None = None) -> None:
-        """Wait until requests are done and peers have been told, for :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at
-        most, and give everything back.
+        """Wait until requests are done and peers are notified, and release everything.
 
-        Senders of long messages that met no receive hear that nobody will read them. ``back`` is called when the
-        NIC's context can be used again, perhaps long afterwards; else it is given back then.
+        The wait takes :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most. Senders of long messages that met no
+        receive are notified that nobody will read their messages. ``back`` is called when the NIC's context can be
+        used again, perhaps long afterwards; without ``back``, the context is released then.
         """
         if back is None:
             nic, number = self.nic, self.number
@@ -229,8 +233,11 @@ class Context:
             self._retire(peers.abandon(), back)
 
     def _retire(self, peers: Collection[int], back: Callable[[], None]) -> None:
-        """Call ``back`` when the NIC's context, which has been disabled, can be used again: at a later
-        ``nic.contexts.reclaim()``. If the NIC has no protection domain left to do that in, it is not used again."""
+        """Call ``back`` when the NIC's context, which has been disabled, can be used again.
+
+        A later ``nic.contexts.reclaim()`` makes that call. If the NIC has no free protection domain for the
+        retirement, the context is not used again.
+        """
         with contextlib.suppress(ResourceError):
             domain = ProtectionDomain(self.nic, job_id=0, pid_on_fep=0)
             again = Context(domain, self.number)
@@ -246,7 +253,7 @@ class Context:
             self.nic.contexts.retired.append(Retirement(rings, peers, over).is_over)
 
     def _refuse(self) -> None:
-        """Drain it; what comes meanwhile is refused, too."""
+        """Drain the context; messages that come meanwhile are refused, too."""
         deadline = time.monotonic() + DRAIN_TIME
         self._refuse_messages(deadline)
         self._drain()
@@ -254,7 +261,7 @@ class Context:
             self._drain()
 
     def _refuse_messages(self, deadline: float) -> bool:
-        """Whether there was something to be refused, and time is left."""
+        """Refuse messages that met no receive; returns whether a sender was notified, and time is left."""
         if self.sharer is not None:
             return self.sharer.refuse(deadline)
         if self.receives is None or self.dispatch is None or self.rings is None:

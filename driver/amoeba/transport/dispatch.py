@@ -1,4 +1,4 @@
-"""Who is told of an event: the completion queue, or that part of the driver that caused it."""
+"""Dispatch of events: to the completion queue, or to the part of the driver that caused them."""
 
 import sys
 from collections import deque
@@ -55,7 +55,7 @@ class Dispatch:
         self.handlers: dict[int, Callable[[Event], None]] = {}
         """By the event's kind; they come before the completion queue."""
         self.helpers: list[Callable[[], None]] = []
-        """What else makes completions ready when it is called."""
+        """Functions that make further completions ready when they are called."""
         self._ahead = ahead
         self._listening = listening
 

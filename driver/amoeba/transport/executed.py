@@ -86,7 +86,7 @@ class RingCounter:
         self._counts = counts
         self._tail = self._head = 0
         self._kinds = bytearray([_UNCOUNTED]) * _INDICES
-        """By ring index: an entry of the ring may be posted anew before its completion is given back."""
+        """By ring index: an entry of the ring may be posted anew before its completion entry is released."""
         self._first = _UNCOUNTED
         """The kind of a chain's first descriptor, while the chain goes on."""
         self._stretches: dict[int, _Stretch] = {}

@@ -38,7 +38,7 @@ def _tag_of(event: Event) -> int:
 
 
 def _only_tag(receive: Receive) -> int | None:
-    """The one tag that a receive wants; None: several."""
+    """Return the one tag that a receive wants; None: several."""
     if not receive.flags & _WANTS_TAG:
         return _UNTAGGED
     return None if receive.ignore else receive.tag
@@ -74,7 +74,7 @@ class WaitingMessages:
         return iter(self._every)
 
     def first(self) -> Message:
-        """The oldest of all."""
+        """Return the oldest message."""
         return next(iter(self._every))
 
     def add(self, message: Message) -> None:
@@ -94,7 +94,7 @@ class WaitingMessages:
             del self._by_tag[message.tag]
 
     def oldest_for(self, receive: Receive) -> Message | None:
-        """The oldest that a receive wants."""
+        """Return the oldest message that a receive wants."""
         tag = _only_tag(receive)
         candidates: Iterable[Message] = self._every if tag is None else self._by_tag.get(tag, ())
         for message in candidates:
@@ -116,7 +116,7 @@ class HeldReceives:
         """With a number by which the older of two is known."""
         self._by_tag: dict[int, dict[Receive, None]] = {}
         self._several: dict[Receive, None] = {}
-        """Those that want several tags."""
+        """Receives that want several tags."""
         self._next = 0
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class HeldReceives:
         return iter(self._every)
 
     def first(self) -> Receive:
-        """The oldest of all."""
+        """Return the oldest receive."""
         return next(iter(self._every))
 
     def add(self, receive: Receive) -> None:
@@ -152,7 +152,7 @@ class HeldReceives:
             del self._by_tag[tag]
 
     def oldest_for(self, event: Event) -> Receive | None:
-        """The oldest that wants the message of an event."""
+        """Return the oldest receive that wants the message of an event."""
         one = _first(self._by_tag.get(_tag_of(event), ()), event)
         other = _first(self._several, event)
         if one is None or other is None:

@@ -21,7 +21,7 @@ _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 class Operation:
     """The fields of an operation's descriptor, and of its completion.
 
-    There is no constructor: whoever posts sets every field that the descriptor has, which takes half the time.
+    There is no constructor: the caller sets every field that the descriptor has, which takes half the time.
     :func:`filled` makes an operation where time does not count. Attributes that few operations have are no slots:
     they cost nothing where nobody sets them.
     """
@@ -84,9 +84,9 @@ class Operation:
     counted: bool = True
     """Counters of its context count it."""
     owner: Owner | None = None
-    """Who posted it, if several share the rings."""
+    """The share that posted it, if several share the rings."""
     places: tuple[int, ...] = ()
-    """What a chain of descriptors occupies besides its token."""
+    """Tokens that a chain of descriptors occupies besides its own."""
     last: int = -1
     """Ring index of the descriptor that ends a chain; -1: there is no chain."""
     trouble: int = _OK

@@ -1,4 +1,4 @@
-"""Which entry of the NIC's peer table an endpoint uses for which address."""
+"""The entries of the NIC's peer table that an endpoint uses for its addresses."""
 
 import dataclasses
 import functools
@@ -25,9 +25,9 @@ class PeerMap:
     An entry is idle until it is used first, then open, and failed from the moment an operation ends because the NIC
     has given the peer up. A failed one is opened anew for the first operation after all others have ended.
 
-    With ``lanes``, a peer has two entries as soon as both messages and other operations go to him, so that messages
-    which nobody reads hold up nothing else; there is then no order between the two. Where entries are scarce he keeps
-    one, for both. What concerns a peer concerns both: if one fails, so does the other.
+    With ``lanes``, a peer has two entries as soon as both messages and other operations go to it, so that unread
+    messages block nothing else. There is then no order between the two. Where entries are scarce, a peer keeps one
+    for both. Its two entries share their fate: if one fails, so does the other.
     """
 
     def __init__(self, rings: TransmitRings, initiator: int, *, lanes: bool = False) -> None:
@@ -42,7 +42,7 @@ class PeerMap:
         self._closing: set[int] = set()
         """Entries whose peers have been forgotten, and have not answered yet that they know."""
         self.strangers: dict[EndpointAddress, int] = {}
-        """Those met that are not in the address vector, by numbers that it gives to nobody."""
+        """Numbers of peers that were met and are not in the address vector, which uses none of these numbers."""
         self.number_bits = 64
         """Bits of a number that say which address of the vector it is; those above choose a receive context of it."""
         self.open: dict[int, int] = {}
@@ -65,10 +65,10 @@ class PeerMap:
         self._entries[number] = rings.nic.peers.open(rings.context, address, self._initiator), address
 
     def find(self, number: int, among: dict[int, int] | None = None) -> int:
-        """The entry of a peer, ready to be used. ``among``: :attr:`open_for_messages`, or else :attr:`open`.
+        """Return the entry of a peer, ready to be used. ``among``: :attr:`open_for_messages`, or else :attr:`open`.
 
-        Raises FI_EINVAL for an unknown one, FI_EAGAIN while operations to a failed one have not ended, FI_ENOSPC when
-        the NIC's peer table has no room for a receive context that was named for the first time.
+        Raises FI_EINVAL for an unknown peer, and FI_EAGAIN while operations to a failed peer have not ended. Raises
+        FI_ENOSPC when the NIC's peer table has no free entry for a receive context that is named for the first time.
         """
         if number not in self._entries:
             self.add(number, self._receive_context(number))
@@ -78,7 +78,7 @@ class PeerMap:
             if any(map(self._rings.busy_with, entries)):
                 raise fabric_error(
                     Errno.FI_EAGAIN,
-                    f"{address} was given up, and operations to it are under way: read completions, then repeat",
+                    f"{address} was given up, and operations to it are outstanding: read completions, then repeat",
                 )
             for each in entries:
                 self._rings.nic.peers.reopen(each, self._rings.context, address, self._initiator)
@@ -92,7 +92,7 @@ class PeerMap:
         return entry
 
     def _second(self, number: int, first: int, address: EndpointAddress) -> int:
-        """Another entry of a peer than the one in use, or that one if there are too few."""
+        """Return another entry of a peer than the one in use, or the one in use if free entries are scarce."""
         entry = self._seconds.get(number)
         if entry is not None:
             return entry
@@ -103,13 +103,13 @@ class PeerMap:
         return entry
 
     def _entries_of(self, number: int) -> list[int]:
-        """His one or two entries."""
+        """Return the one or two entries of a peer."""
         second = self._seconds.get(number)
         first, _ = self._entries[number]
         return [first] if second is None else [first, second]
 
     def beside(self, number: int, entry: int) -> int | None:
-        """The other entry of a peer to which this one belongs, if he has two and both are open."""
+        """Return the peer's other entry than ``entry``, if the peer has two and both are open."""
         for opened in (self.open, self.open_for_messages):
             other = opened.get(number)
             if other is not None and other != entry:
@@ -117,9 +117,10 @@ class PeerMap:
         return None
 
     def meet(self, number: int, address: EndpointAddress) -> int:
-        """What :meth:`find` calls ``address``: of the peer with this number if it is one of his, else of a stranger.
+        """Return the number by which :meth:`find` knows ``address``.
 
-        Raises FI_ENOSPC when the NIC's peer table has no room for a stranger.
+        An address that is not one of the peer with this ``number`` gets the number of a stranger. Raises FI_ENOSPC
+        when the NIC's peer table has no free entry for a stranger.
         """
         if number in self._entries:
             _, known = self._entries[number]
@@ -143,7 +144,7 @@ class PeerMap:
         return number in self._entries
 
     def forget(self, number: int, gone: Callable[[], None] = lambda: None) -> None:
-        """Close a peer, to which no operation is under way, as :meth:`remove` does, but without waiting for it.
+        """Close a peer without outstanding operations, as :meth:`remove` does, but without waiting for it.
 
         ``gone`` is called when its entry, or that of a receive context of it, can be used again.
         """
@@ -155,10 +156,11 @@ class PeerMap:
             self._receive_context(number)
 
     def fail(self, number: int) -> None:
-        """Give a peer up now, with receive contexts of it: all that is under way to it ends as when it is gone, as
-        far as it has not been answered by then, and nothing of it is touched afterwards.
+        """Give up a peer now, with its receive contexts.
 
-        It is opened anew for the first operation after all others have ended. Raises FI_EINVAL for an unknown one.
+        Outstanding operations that the peer has not answered yet end as if the peer were gone, and the NIC no longer
+        touches their buffers. The first operation after all others have ended opens the peer anew. Raises FI_EINVAL
+        for an unknown peer.
         """
         self.check(number)
         for each in self._entries.keys() & {number, *self._family(number)}:
@@ -176,7 +178,10 @@ class PeerMap:
         self._rings.post_ping(self.find(number), done, number, more=more)
 
     def _receive_context(self, number: int) -> EndpointAddress:
-        """The address of one receive context of a scalable endpoint. Raises FI_EINVAL if there is none."""
+        """Return the address of one receive context of a scalable endpoint.
+
+        Raises FI_EINVAL if the endpoint is unknown, or has no such receive context.
+        """
         index, base = number >> self.number_bits, number & (1 << self.number_bits) - 1
         if index < 1 or base not in self._entries:
             raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}")
@@ -198,28 +203,29 @@ class PeerMap:
                 self._rings.nic.peers.fail(entry)
 
     def _forget_open(self, number: int) -> set[int]:
-        """Let nothing be sent to a peer at once any more; his entries that were open."""
+        """Let nothing be sent to a peer at once any more; returns the peer's entries that were open."""
         each = self.open.pop(number, None), self.open_for_messages.pop(number, None)
         return {entry for entry in each if entry is not None}
 
     def busy(self, number: int) -> bool:
-        """Whether operations to this peer are under way, or to a receive context of it."""
+        """Return whether operations to this peer, or to a receive context of it, are outstanding."""
         family = self._family(number)
         return any(self._rings.busy_with(entry) for each in family for entry in self._entries_of(each))
 
     def remove(self, number: int, deadline: float) -> None:
-        """Close a peer, to which no operation is under way, and give its entry back."""
+        """Close a peer without outstanding operations, and release its entry."""
         self._close(self._family(number), deadline, DRAIN_ROUNDS)
 
     def clear(self, deadline: float) -> None:
-        """The same with all peers, and strangers."""
+        """Close all peers and strangers, as :meth:`remove` does one."""
         self.strangers.clear()
         self._close(list(self._entries), deadline, DRAIN_ROUNDS)
 
     def abandon(self) -> list[int]:
         """Forget all peers, and strangers, without waiting for them.
 
-        Returns the entries that are to be closed, to which something may be under way; the others are given back.
+        Returns the entries that are still to be closed, as they may have outstanding operations. Other entries are
+        released.
         """
         used = list(self._closing)
         for number in self._entries:
@@ -237,10 +243,10 @@ class PeerMap:
     def _close(
         self, numbers: list[int], deadline: float, rounds: int, gone: Callable[[], None] = lambda: None
     ) -> None:
-        """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``,
-        or for so many network latencies.
+        """Forget peers. Where a delivery context is open at the peer, close that context and wait for the answer.
 
-        The entry of one that does not answer by then is given back when the NIC has given it up.
+        The wait ends at ``deadline``, but not before ``rounds`` network latencies. The entry of a peer that does not
+        answer by then is released when the NIC has given the peer up.
         """
         nic, rings = self._rings.nic, self._rings
         waiting: set[int] = set()

@@ -1,7 +1,8 @@
 """From an operation's buffers to its descriptors.
 
-Whoever posts has checked everything: here nothing is refused but for want of room in the ring. One buffer on each
-side takes one descriptor, which an API posts by :meth:`TransmitRings.post` itself; this is for all that takes more.
+The caller has checked everything: these functions refuse an operation only if the ring has too few entries. One
+buffer on each side takes one descriptor, which an API posts by :meth:`TransmitRings.post` itself. This module posts
+all operations that take more.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from amoeba.transport.transmit_rings import TransmitRings
 __all__ = ["INLINE_SIZE", "Local", "Scattered", "gathered", "grants_of", "keep_of", "post_scattered", "total"]
 
 INLINE_SIZE = 8
-"""Most bytes of operands that fit into a descriptor."""
+"""Maximum bytes of operands that fit into a descriptor."""
 _U64 = 2**64 - 1
 _FENCE = int(DescriptorFlags.FENCE)
 _FENCES = int(DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL)
@@ -51,17 +52,17 @@ def total(buffers: Sequence[Local]) -> int:
 
 
 def grants_of(used: Sequence[Local]) -> tuple[Grant, ...]:
-    """Device access that buffers take which nothing else keeps accessible."""
+    """Return the device access that buffers need which nothing else keeps accessible."""
     return tuple((each.address, each.length, each.writable) for each in used if each.keep is None and each.length)
 
 
 def keep_of(used: Sequence[Local]) -> tuple[Any, ...]:
-    """What must stay while the NIC may touch the buffers."""
+    """Return the objects that must stay alive while the NIC may touch the buffers."""
     return tuple((each.view, each.keep) for each in used)
 
 
 def gathered(buffers: Sequence[Local], length: int) -> Local:
-    """The ``length`` bytes of buffers, one after the other, in memory of the driver's: of one byte at least."""
+    """Copy the ``length`` bytes of buffers, one after the other, into memory of the driver, of one byte at least."""
     whole = memoryview(bytearray(max(length, 1)))
     at = 0
     for buffer in buffers:
@@ -122,7 +123,7 @@ def _commit(pieces: list[Piece]) -> Local:
 
     A read behind writes pushes them out of whatever holds them between the peer's NIC and its memory. It is fenced,
     to find nothing in the NIC any more. A write of no bytes ends the chain, so that the peer counts a write, not a
-    read, and hears of data only then.
+    read, and is notified of immediate data only then.
     """
     last = pieces[-1]
     end = (last.remote_address + last.length) & _U64
@@ -135,8 +136,8 @@ def _commit(pieces: list[Piece]) -> Local:
 def _attach(pieces: list[Piece], data: int) -> None:
     """Let immediate data go with the last piece.
 
-    Compare atomics have no room for it: a write of no bytes follows them, to where the last one ends, so that bounds
-    which refuse the one refuse the other.
+    Descriptors of compare atomics cannot carry data: a write of no bytes follows them, to where the last one ends.
+    So bounds that refuse the atomic refuse the write, too.
     """
     last = pieces[-1]
     if last.opcode == _COMPARE_ATOMIC:

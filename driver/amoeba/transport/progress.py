@@ -3,7 +3,7 @@
 There is one lock for a fabric, as its network has one clock. The thread takes it for one round at a time: one
 network latency passes, completions are taken, and what waited for them goes on. Calls of the application take it,
 too, so any thread may make them: :func:`guarded` makes a subclass of a class of the driver that does so, and the
-objects of a fabric become of that class. Those of a fabric without this thread know nothing of all that.
+objects of a fabric become of that class. Objects of a fabric without this thread take no lock.
 """
 
 import atexit
@@ -28,23 +28,25 @@ __all__ = ["AutomaticProgress"]
 
 _log = logger("progress")
 _QUIET = 4096
-"""Cycles without anything under way after which a NIC has done all that it was asked for: it may fetch from host
-memory several times, and take what that takes, before anybody sees anything of it."""
+"""Cycles without anything in flight after which a NIC has done all that it was asked for.
+
+A NIC may fetch from host memory several times before any effect can be seen outside.
+"""
 _GLANCE = 1e-3
 """Seconds that the thread sleeps where not all that may happen causes an interrupt."""
 _LOOK = 1.0
 """Seconds that it sleeps at most where NICs run by themselves: one that was reset causes no interrupt any more."""
 _COURTESY = 5e-5
-"""Seconds that those who have been woken get to begin: a thread that computes gives others a turn every 5 ms only."""
+"""Seconds that woken threads get to begin: a thread that computes lets others run every 5 ms only."""
 
 
 class AutomaticProgress:
     """The lock of a fabric, to be held by ``with``, and its thread, which :meth:`stop` ends.
 
-    Where NICs run by themselves, the thread sleeps until one of their interrupts. Simulated ones it runs while an
-    operation or a frame is under way, and a little longer; then it sleeps until a doorbell is rung, a frame comes
-    from another process, or a connection can go on. What goes wrong in it ends it, and is raised by all calls from
-    then on but those that close something.
+    Where NICs run by themselves, the thread sleeps until one of their interrupts. The thread runs simulated NICs
+    while an operation or a frame is in flight, and a little longer. Then it sleeps until a doorbell is rung, a frame
+    comes from another process, or a connection can go on. An exception in the thread ends it. All later calls raise
+    that exception, but for calls that close something.
     """
 
     def __init__(self, nics: Sequence[Nic], network: Network | None) -> None:
@@ -81,7 +83,7 @@ class AutomaticProgress:
     # For those who make calls
 
     def __enter__(self) -> None:
-        """Raises what has ended the thread, unless this thread is in a call already."""
+        """Take the lock. Raises what has ended the thread, unless this thread is in a call already."""
         if not self.guard.owned:
             self.check()
         self.guard.__enter__()
@@ -99,13 +101,13 @@ class AutomaticProgress:
         self._attended[id(attended)] = attended
 
     def watch(self, awaited: Awaited) -> None:
-        """The same, and when its descriptor is ready."""
+        """Attend to this in every round, and when its descriptor is ready."""
         self.attend(awaited)
         self._awaited[id(awaited)] = awaited
         self.wake()
 
     def wake(self) -> None:
-        """There is something to do. Called under the lock."""
+        """Let the thread go on, as there is something to do. Called under the lock."""
         self._quiet_rounds = 0
         if self._asleep:
             self._alarm.set()  # first: an interruption between these must not leave it asleep for good
@@ -135,7 +137,7 @@ class AutomaticProgress:
             self._round(at_once=False)
 
     def _advance(self, nic: Nic) -> None:
-        """The same for a call that waits for a NIC. Raises DeviceClosedError as that would."""
+        """Let one network latency pass, in a call that waits for a NIC. Raises DeviceClosedError as ``nic`` would."""
         nic.check_open()
         self.advance()
 
@@ -168,7 +170,7 @@ class AutomaticProgress:
                 self.guard.without(self._thread.join)
 
     def forked(self) -> None:
-        """This is a child of the process that has the thread. The lock is held."""
+        """Do without the thread, in a child of the process that has the thread. The lock is held."""
         self.guard.forked()
         self._running = self._asleep = False
 
@@ -188,7 +190,7 @@ class AutomaticProgress:
                 self._alarm.close()
 
     def _turn(self) -> tuple[list[int], float | None] | None:
-        """One round; returns for which descriptors to wait then, and how many seconds. None: the thread is to end."""
+        """Do one round; returns the descriptors to wait for then, and for how many seconds. None: end the thread."""
         with self.guard:
             self._asleep = False
             while self._abandoned:
@@ -215,14 +217,14 @@ class AutomaticProgress:
         return rest
 
     def _armed(self) -> tuple[list[int], float | None]:
-        """What :meth:`_turn` returns where NICs run by themselves: their interrupts end the sleep."""
+        """Return the result of :meth:`_turn` where NICs run by themselves: their interrupts end the sleep."""
         attended = [each for each in list(self._attended.values()) if not each.closed]
         heard = [each._arm() is not False for each in attended]
         descriptors, longest = self._watched(_LOOK if all(heard) else _GLANCE)
         return descriptors + [nic.device.fileno() for nic in self._nics], longest
 
     def _watched(self, longest: float | None) -> tuple[list[int], float | None]:
-        """Descriptors that end the sleep, and when it ends at the latest."""
+        """Return the descriptors that end the sleep, and when it ends at the latest."""
         outside = None if self._network is None else self._network.outside
         descriptors = [self._alarm.fileno()] + ([] if outside is None else [outside])
         for each in list(self._awaited.values()):

@@ -57,14 +57,16 @@ class Receive:
     ended: Callable[[int], None] | None = None
     """Told of the end, with the status."""
     own: bool = False
-    """The engine's own: nobody else hears of it."""
+    """The engine posted it for itself: no completion reports its end."""
     found: Callable[[Event, memoryview], int] | None = None
-    """What becomes of the message, or the record, that a search has found; returns where the application finds it, 0:
-    nowhere."""
+    """Called with the message, or the record, that a search has found.
+
+    Returns the address where the application finds the message, 0: nowhere.
+    """
     whole: memoryview | None = None
-    """Memory of the driver's for a message that is to be scattered."""
+    """Memory of the driver for a message that is to be scattered."""
     reading: int = 0
-    """Long messages under way to the buffer."""
+    """Long messages that are being read into the buffer."""
     used: int = 0
     """Bytes that messages have used up before it is posted, or will have when the NIC has done its descriptor."""
     least_room: int = 0
@@ -117,9 +119,9 @@ class Receive:
             self.target = target
 
     def use(self, length: int) -> bool:
-        """Give the next bytes of the buffer, or what is left, to a message; whether it is used up then.
+        """Give the next bytes of the buffer, or all that are left, to a message; returns whether it is used up then.
 
-        As the NIC does it: the next message's place is aligned, and there is none in the bytes before it.
+        The NIC does the same: the next message's place is aligned, and the bytes before that place stay unused.
         """
         room = self.length - self.used
         size = min(length, room)
@@ -127,18 +129,20 @@ class Receive:
         return self.length - self.used < max(self.least_room, 1)
 
     def gather(self) -> memoryview:
-        """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
-        computes with them."""
+        """Let the message come to memory of the driver first.
+
+        That memory has the contents of the buffers, as a tagged atomic computes with them.
+        """
         self.whole = memoryview(bytearray(b"".join(self.buffers)))
         self.address = address_of(self.whole)
         return self.whole
 
     def room(self, address: int, length: int) -> int:
-        """How much of ``length`` bytes from ``address`` on there is room for."""
+        """Return how many of ``length`` bytes from ``address`` on fit into the buffer."""
         return max(0, min(length, self.address + self.length - address))
 
     def segments(self, address: int, length: int) -> list[Segment]:
-        """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
+        """Return where ``length`` bytes from ``address`` on lie, as far as they fit."""
         if self.whole is None:
             room = self.room(address, length)
             return [Segment(address, room)] if room else []
@@ -151,14 +155,14 @@ class Receive:
         return parts
 
     def land(self, address: int, length: int) -> int:
-        """A message has come to the memory of the driver's; how much of it there is room for."""
+        """Copy a message from the driver's memory into the buffers; returns how many bytes fit."""
         assert self.whole is not None
         fits = sum(segment.length for segment in self.segments(address, length))
         self.fill(self.whole[:fits])
         return fits
 
     def fill(self, data: memoryview, offset: int = 0) -> int:
-        """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
+        """Copy ``data`` into the buffers, ``offset`` bytes behind their start; returns how many bytes fitted."""
         copied = 0
         for buffer in self.buffers:
             size = min(max(0, buffer.nbytes - offset), data.nbytes - copied)

@@ -1,7 +1,7 @@
 """The receive ring of a context: posted receives, and the messages that meet them.
 
-The NIC matches. What it could not place, because no receive was there yet or because the message is a long one, lies
-in an unexpected slot, from which the driver copies or reads it.
+The NIC matches. A message that the NIC could not place, because no receive was posted yet or because the message is a
+long one, lies in an unexpected slot. From there the driver copies the message, or reads it by the record in the slot.
 """
 
 from collections import deque
@@ -60,14 +60,14 @@ class Claim:
 
 
 class Outlet(NamedTuple):
-    """What becomes of the messages for one endpoint."""
+    """The destination of the messages for one endpoint."""
 
     ready: deque[Arrival]
     """For its completion queue."""
     number_of: Callable[[int, int], int]
     """The number in its address vector of a peer, by IPv4 address and context."""
     fetch: Callable[[Record, int, Sequence[Segment], Callable[[int], None]], None]
-    """Reads a long one: as :meth:`LongReceives.fetch`."""
+    """Reads a long message: as :meth:`LongReceives.fetch`."""
     tally: Tally | None
     """Counts what the NIC has not counted; None: nobody does."""
     selective: bool
@@ -99,7 +99,7 @@ class Receives:
         self.nic = nic
         self._context = context
         self.most = nic.parameters.receives
-        """Receives that the NIC keeps at a time; as many searches may be under way."""
+        """Receives that the NIC keeps at a time; as many searches may be outstanding."""
         self.crowded = False
         """Posting asks for more than a descriptor."""
         self.claims: list[Claim] = []
@@ -119,7 +119,7 @@ class Receives:
         self._outstanding: dict[int, Receive] = {}
         """Receives and searches that the NIC has not released, by token."""
         self._fetching: set[Receive] = set()
-        """Those that long messages are under way to, whether the NIC has released them or not."""
+        """Receives whose long messages are being read, whether the NIC has released the receives or not."""
         self._searches = 0
         self._cancelled: set[int] = set()
         """Tokens of receives whose cancellation has not been answered."""
@@ -188,12 +188,12 @@ class Receives:
             self.nic.stir()
 
     def _post_crowded(self, receive: Receive, least_room: int, more: int) -> None:
-        """Post what the NIC may have no room for."""
+        """Post a receive or a search that the NIC may not be able to take."""
         self.check_space(receive.opcode)
         raise NotImplementedError  # nothing else makes it crowded
 
     def _enter(self, receive: Receive, least_room: int) -> None:
-        """Post it; device access has been granted, and there is room."""
+        """Post it; device access has been granted, and the NIC can take it."""
         token = self._tail
         self._write(receive.opcode, receive, token, least_room)
         self._outstanding[token] = receive
@@ -213,15 +213,15 @@ class Receives:
         return len(using)
 
     def contexts(self) -> list[Any]:
-        """Of the receives that are not over."""
+        """Return the contexts of the receives that are not over."""
         return [receive.context for receive in self._users() if receive.opcode == _RECEIVE and not receive.own]
 
     def _users(self) -> Iterable[Receive]:
-        """Those that use their buffers, and searches."""
+        """Return the receives that use their buffers, and the searches."""
         return {*self._outstanding.values(), *self._fetching}
 
     def cancel(self, context: Any) -> bool:
-        """Take the oldest receive with this context back, if it has met no message; whether there is one."""
+        """Withdraw the oldest receive with this context, if it has met no message; returns whether there is one."""
         for token, receive in self._outstanding.items():
             if receive.opcode == _RECEIVE and token not in self._cancelled and same_context(receive.context, context):
                 self._cancelled.add(token)
@@ -292,7 +292,7 @@ class Receives:
             self._fetch(event, data, (), lambda status: None)
 
     def refuse(self, event: Event, data: memoryview) -> bool:
-        """Tell the sender of a long message that nobody will read it; whether it is one."""
+        """Notify the sender of a long message that nobody will read it; returns whether the message is a long one."""
         if not event.flags & _LONG:
             return False
         self._outlet_of(event).fetch(_record(event, data).refusal, self._source(event), (), lambda status: None)
@@ -306,7 +306,7 @@ class Receives:
     # Events
 
     def _received(self, event: Event) -> None:
-        """A message lies in the buffer of a receive."""
+        """Complete a receive, as its message lies in its buffer."""
         receive = self._release(event)
         status = event.status
         if receive.whole is None:
@@ -319,7 +319,7 @@ class Receives:
         self._complete(receive, event, status, fits if status in (_OK, _TOO_LONG) else 0, told)
 
     def _met_in_slot(self, event: Event) -> None:
-        """A receive and a message have met; the message, or its record, is still in its slot."""
+        """Place a message that has met a receive; the message, or its record, is still in its slot."""
         self._place(self._release(event), event, self.slot(event), event.address)
         self.release_slot(event)
 
@@ -353,7 +353,7 @@ class Receives:
         self._outlet_of(event).fetch(_record(event, data), self._source(event), segments, done)
 
     def _changed(self, event: Event) -> None:
-        """A tagged atomic was performed on the buffer of a receive."""
+        """Complete a receive on whose buffer a tagged atomic was performed."""
         receive = self._release(event)
         if receive.whole is not None:
             receive.fill(receive.whole)
@@ -362,7 +362,7 @@ class Receives:
         self._complete(receive, event, event.status, length, told, kind=_ATOMIC_KIND)
 
     def _search_over(self, event: Event) -> None:
-        """A search has found a message."""
+        """End a search that has found a message."""
         search = self._release(event)
         assert search.found is not None
         buf = search.found(event, self.slot(event))
@@ -371,7 +371,7 @@ class Receives:
         self._report(search, event, _OK, event.length, buf=buf)
 
     def _no_match(self, event: Event) -> None:
-        """A search has found nothing; or a receive that was to be cancelled has met a message."""
+        """End a search that has found nothing, or a cancellation whose receive has met a message before."""
         if event.context in self._cancelled:
             self._cancelled.discard(event.context)
             return
@@ -383,7 +383,7 @@ class Receives:
         self._complete(receive, event, event.status, 0)
 
     def _last_word(self) -> Event | None:
-        """The end of the oldest of what the NIC has, which was reset; None when all has ended."""
+        """Return an event that ends the oldest receive or search of a NIC that was reset; None when none is left."""
         for token in self._cancelled:
             return _LOST._replace(context=token, kind=int(EventKind.NO_MATCH))
         for token, receive in self._outstanding.items():
@@ -399,7 +399,7 @@ class Receives:
         return bool(self._counter) and receive.whole is None and receive.counted
 
     def _release(self, event: Event) -> Receive:
-        """The receive or search that an event concerns, which leaves the NIC if the event says so."""
+        """Return the receive or search that an event concerns, which leaves the NIC if the event says so."""
         receive = self._outstanding.get(event.context)
         if receive is None:
             raise fabric_error(Errno.FI_EIO, f"the NIC used receive {event.context:#x}, which is not posted")
@@ -412,14 +412,14 @@ class Receives:
         return receive
 
     def _room_came(self) -> None:
-        """The NIC has room for a receive that it may not have had room for."""
+        """Let the NIC take a receive that it may not have been able to take before."""
 
     # What the application hears
 
     def _complete(
         self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
     ) -> None:
-        """A message has been received, with ``length`` bytes, or the receive has failed."""
+        """Report a message received, with ``length`` bytes, or the failure of its receive."""
         outlet = self._outlet_of(event)
         if outlet.tally is not None and receive.counted:
             outlet.tally(receive.kind, status, told)
@@ -434,7 +434,7 @@ class Receives:
         self._tell(outlet, receive, event, status, length, kind, event.address if receive.multi else 0)
 
     def _report(self, receive: Receive, event: Event, status: int, length: int, buf: int = 0) -> None:
-        """A search has ended, or what it found was dropped."""
+        """Report the end of a search, or of a receive whose claimed message was dropped."""
         if receive.ended is not None:
             receive.ended(status)
         self._tell(self._outlet_of(event), receive, event, status, length, receive.kind, buf)
@@ -475,7 +475,7 @@ class Receives:
     # Unexpected slots
 
     def slot(self, event: Event) -> memoryview:
-        """What lies in the slot that an event names: the message, or its RENDEZVOUS record."""
+        """Return the contents of the slot that an event names: the message, or its RENDEZVOUS record."""
         start = event.slot * self._payload
         return self._slots[start : start + (RENDEZVOUS.size if event.flags & _LONG else event.length)]
 
@@ -494,7 +494,7 @@ class Receives:
 
 
 def _record(event: Event, data: memoryview) -> Record:
-    """What a long message brings."""
+    """Return the record of a long message."""
     return Record.unpack(data, event.source_ip)
 
 

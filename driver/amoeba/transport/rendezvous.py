@@ -1,9 +1,9 @@
 """Messages that the receiver reads: those too long for one packet, and those whose sender waits for their receive.
 
-The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place,
-which says also where to read it: the receiver need not know him. The receiver reads from there as much as fits,
-straight into the buffer; the last read carries the record's token as immediate data, from which the sender knows that
-it is over. A receiver who closes reads nothing, with another token, from which he knows that nobody will read it.
+The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place.
+The record also says where to read the message: the receiver need not know the sender. The receiver reads as much as
+fits, straight into its buffer. The last read carries the record's token as immediate data, which notifies the sender
+of the end. A receiver that closes reads no bytes, with another token, which notifies the sender of the refusal.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class _LongSend:
     """A message that its receiver has neither read nor refused yet."""
 
     request: Operation
-    """What the application is told of."""
+    """The operation whose end is reported to the application."""
     key: int
     grants: tuple[Grant, ...]
     delivered: bool = False
@@ -88,7 +88,7 @@ class LongSends:
         self._under_way: dict[int, _LongSend] = {}
         """By token."""
         self.receives: LongReceives | None = None
-        """What reads messages here: one to itself ends behind its receive, which is what programs count upon."""
+        """Reads messages on this side: a message to itself ends behind its receive, as programs expect."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
         nic.dma.holders.add(self)
         nic.mourners.add(self)
@@ -96,14 +96,15 @@ class LongSends:
         rings.peer_failed = self._fail
 
     def post(self, operation: Operation, source: Segment, tag: int, message: Operation | None = None) -> int:
-        """Send the record of a message of ``operation.length`` bytes, which lies at ``source``, of one byte at least;
-        returns the token by which it is known until it has been read.
+        """Send the record of a message of ``operation.length`` bytes, which lies at ``source``, of one byte at least.
+
+        Returns the token by which the message is known until it has been read.
 
         ``operation``: opcode, flags and immediate data of the record, and the peer; its ``grants`` are device access
-        that the message takes. ``message``: an operation that ends with the record's delivery, for all that the
-        record needs is set here.
-        Raises FI_EAGAIN if the ring is full, or no key is free until others have been read, FI_ENOSPC if none is free
-        at all; then nothing is posted, and access is as before.
+        that the message needs. ``message``: an operation that ends with the record's delivery; this method sets all
+        its fields that the record needs.
+        Raises FI_EAGAIN if the ring is full, or no key is free until other messages have been read. Raises FI_ENOSPC
+        if no key is free and no message waits to be read. Then nothing is posted, and access is as before.
         """
         token, record = self._offer(operation, source)
         if message is None:
@@ -118,10 +119,11 @@ class LongSends:
         return token
 
     def post_inside(self, operation: Operation, source: Segment, message: Operation, place: memoryview) -> int:
-        """The same with the record at the start of another message, which lies at ``place``; returns the token.
+        """Send the record at the start of another message, which lies at ``place``; returns the token.
 
-        The record is written there. ``message`` is complete, and tells nobody else of its end; ``operation`` goes to
-        its peer. No bytes at all need no ``source``: the receiver reads nothing.
+        The record is written there, and errors are those of :meth:`post`. ``message`` is complete, and has no
+        ``ended`` of its own; ``operation`` goes to its peer. An empty message needs no ``source``: the receiver reads
+        no bytes.
         """
         operation.peer = message.peer
         token, record = self._offer(operation, source)
@@ -135,7 +137,7 @@ class LongSends:
         return token
 
     def _offer(self, request: Operation, source: Segment) -> tuple[int, bytes]:
-        """Let a message be read; the token by which it is known from now on, and its record."""
+        """Let a message be read; returns the token by which it is known from now on, and its record."""
         self._rings.check_space()
         self._nic.dma.grant_all(request.grants, NO_CONTEXT)
         try:
@@ -155,7 +157,7 @@ class LongSends:
     def end(self, token: int, status: int = _OK) -> bool:
         """End a message that nobody is to read any more; False if it is over, or never was.
 
-        Afterwards its bytes cannot be read by a new request; those of a read under way may still be.
+        Afterwards no new request can read its bytes; an outstanding read may still do so.
         """
         send = self._under_way.get(token)
         if send is None:
@@ -164,7 +166,7 @@ class LongSends:
         return True
 
     def _sent(self, token: int, status: int) -> None:
-        """The record has been delivered, or has not."""
+        """Note that the record has been delivered, or has failed."""
         send = self._under_way.get(token)
         if send is None:
             return  # its peer was given up, which ended it
@@ -177,7 +179,7 @@ class LongSends:
             self._finish(token, send.given_up)
 
     def _see_read(self, event: Event) -> None:
-        """Somebody has read with immediate data: a long message, or the application's memory."""
+        """Handle a read with immediate data: of a long message, or of the application's memory."""
         token = event.data & ~_REFUSED
         send = self._under_way.get(token)
         if send is None:
@@ -197,14 +199,14 @@ class LongSends:
             self._finish(token, status)
 
     def _fail(self, dest_addr: int) -> None:
-        """A peer has been given up: what it has not read by now, it will not."""
+        """End the messages to a peer that was given up: it reads no more of them."""
         self._peer_failed(dest_addr)
         for token, send in list(self._under_way.items()):
             if send.request.dest_addr == dest_addr:
                 self._give_up(token, send, _PDC_FAILED)
 
     def nic_lost(self) -> None:
-        """Nobody can read any more."""
+        """End all messages: nobody can read them any more."""
         for token, send in list(self._under_way.items()):
             self._give_up(token, send, _NIC_RESET)
 
@@ -225,7 +227,7 @@ class LongSends:
         return send
 
     def requests_to(self, number: int) -> list[Operation]:
-        """The messages to the peer with this number (their ``dest_addr``) that have not been read."""
+        """Return the messages to the peer with this number (their ``dest_addr``) that have not been read."""
         return [send.request for send in self._under_way.values() if send.request.dest_addr == number]
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
@@ -238,7 +240,7 @@ class LongSends:
         return len(using)
 
     def progress(self) -> None:
-        """See whether messages have been read: of an endpoint that hears of nothing else."""
+        """See whether messages have been read, for an endpoint without other events."""
         if self._under_way:
             self._dispatch.progress()
 
@@ -257,7 +259,7 @@ class LongSends:
 
 @dataclass(frozen=True)
 class Record:
-    """What a RENDEZVOUS record says; one that came from a peer has numbers that nobody vouches for."""
+    """The contents of a RENDEZVOUS record; nothing has checked the numbers in a record that came from a peer."""
 
     key: int
     token: int
@@ -279,12 +281,12 @@ class Record:
 
     @property
     def refusal(self) -> Self:
-        """The record of which the sender hears, when it is read, that nobody reads the message."""
+        """The record that notifies the sender, when it is read from, that nobody reads the message."""
         return dataclasses.replace(self, token=self.token | _REFUSED)
 
     @classmethod
     def unpack(cls, data: memoryview, ip: int) -> Self:
-        """A record that came from this IPv4 address."""
+        """Return a record that came from this IPv4 address."""
         fields = RENDEZVOUS.unpack(data)
         mac = fields["mac_high"] << 32 | fields["mac_low"]
         home = EndpointAddress(
@@ -299,7 +301,7 @@ class _Fetch:
 
     record: Record
     sender: int
-    """His number in the address vector, FI_ADDR_NOTAVAIL of a stranger."""
+    """The sender's number in the address vector, FI_ADDR_NOTAVAIL of a stranger."""
     segments: Sequence[Segment]
     """Where it goes; together as long as what is read."""
     done: Callable[[int], None]
@@ -313,17 +315,17 @@ class LongReceives:
         self._peers = peers
         self._waiting: list[_Fetch] = []
         self._under_way: Counter[int] = Counter()
-        """By number of whom is read from, as :class:`PeerMap` names him."""
+        """By number of the sender, as :class:`PeerMap` gives it."""
         self._ends: dict[int, Callable[[], None] | None] = {}
-        """By token of what is read: who else is to be told when it has been."""
+        """By token of the message that is read: a function to call when the read is over."""
         dispatch.helpers.append(self._progress)
 
     def fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
         """Read a message, or the part for which there are segments; ``done`` is called with the status.
 
-        ``sender`` is his number in the address vector; of a stranger FI_ADDR_NOTAVAIL, to whom a peer table entry is
-        opened until nothing more is read from him. No bytes are read of what is discarded: the sender learns that it
-        may go on.
+        ``sender`` is the sender's number in the address vector, or FI_ADDR_NOTAVAIL of a stranger. A stranger gets a
+        peer table entry until nothing more is read from it. A discarded message has no segments: a read of no bytes
+        notifies its sender, which may go on.
         """
         self._waiting.append(_Fetch(record, sender, segments, done))
         self._start()
@@ -336,7 +338,7 @@ class LongReceives:
             fetch.done(_PDC_FAILED)
 
     def tell(self, token: int, over: Callable[[], None]) -> bool:
-        """Call this behind ``done`` of the message with this token; False if none such is being read."""
+        """Call ``over`` behind ``done`` of the message with this token; False if no such message is being read."""
         if token not in self._ends:
             return False
         self._ends[token] = over
@@ -351,13 +353,13 @@ class LongReceives:
         self._start()
 
     def _start(self) -> None:
-        """Begin what can begin: not without room in the ring, nor with a peer that has just been given up."""
+        """Begin the reads that can begin: not without free ring entries, nor from a peer that was just given up."""
         self._under_way = +self._under_way
         self._peers.part(self._under_way)
         self._waiting = [fetch for fetch in self._waiting if not self._try(fetch)]
 
     def _try(self, fetch: _Fetch) -> bool:
-        """Begin to read. False: later."""
+        """Begin to read a message. False: it must be tried again later."""
         segments = fetch.segments or (Segment(0, 0),)
         if not self._rings.has_space(len(segments)):
             return False

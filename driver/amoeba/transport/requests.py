@@ -1,4 +1,4 @@
-"""What the end of an operation, or a peer, has to tell, and who hears of it.
+"""Completions of operations, arrivals from peers, and the objects that they notify.
 
 Numbers of kinds and statuses are the engine's own; an API translates them.
 """
@@ -36,10 +36,10 @@ NO_SOURCE = 2**64 - 1
 
 
 class Kind(enum.IntEnum):
-    """What a completion is of; :data:`DATA` and :data:`RELEASED` may be added."""
+    """The kind of operation that a completion reports; :data:`DATA` and :data:`RELEASED` may be added."""
 
     OWN = 0
-    """The engine's own: nobody hears of it but who posted it."""
+    """Posted by the engine for itself: only its ``ended`` is called."""
     WRITE = 1
     READ = 2
     ATOMIC = 3
@@ -62,7 +62,7 @@ KINDS = 16
 DATA = 16
 """With immediate data."""
 RELEASED = 32
-"""The buffer of a receive that takes message after message has been given back."""
+"""The buffer of a receive that takes message after message has been released."""
 
 
 class Counted(enum.IntEnum):
@@ -99,10 +99,10 @@ NEVER = 2
 
 
 class Completion(Protocol):
-    """Something that is over: a request of this side's, or what a peer has done."""
+    """Something that is over: a request of this side, or an operation of a peer."""
 
     context: Any
-    """What the application knows it by."""
+    """The application's context of the operation."""
     kind: int
     """A :class:`Kind`, perhaps with more bits."""
     silent: int
@@ -145,7 +145,7 @@ class Completion(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """What a peer has done to this side: a message received, an operation with immediate data."""
+    """An operation of a peer on this side: a message received, an operation with immediate data."""
 
     silent = 0
     dest_addr = NOBODY
@@ -177,7 +177,7 @@ class Piece(NamedTuple):
 
 
 class Companion(Protocol):
-    """What works hand in hand with the rings of a context: its event ring, when there are messages."""
+    """Makes progress together with the rings of a context: its event ring, when there are messages."""
 
     def progress(self) -> None:
         """Do what can be done now."""
@@ -190,15 +190,17 @@ class Tally(Protocol):
     """Counters of operations."""
 
     def __call__(self, kind: int, status: int, told: int | None, times: int = 1) -> None:
-        """An operation, of this kind, has ended, ``times`` over; ``told``: the status by which the NIC counted it, if
-        it did."""
+        """Count the end of ``times`` operations of this kind.
+
+        ``told``: the status by which the NIC counted the operation; None if the NIC did not count it.
+        """
 
 
 class Owner(Protocol):
-    """Who posted a request into rings that several share."""
+    """The share that posted a request into rings that several share."""
 
     peer_failed: Callable[[int], None]
     tally: "Tally | None"
 
     def count(self, peer: int, by: int = 1) -> None:
-        """So many more requests to this entry of the peer table are under way."""
+        """Count ``by`` more outstanding requests to this entry of the peer table."""

@@ -1,9 +1,9 @@
-"""Contexts that were closed while requests of theirs had not ended: they are used again when that is so.
+"""Contexts that were closed with outstanding requests: they are used again when all their requests have ended.
 
-A context that was disabled does not hear of the end of what it has begun. So it is enabled once more, where nobody
-reaches anything through it: without events and receives, in a protection domain without keys. There it closes the
-peer entries that were in use: CLOSE goes to a peer behind everything else, so when it has completed, or the NIC has
-given the peer up, no answer can come any more.
+A context that was disabled is not notified when its requests end. So it is enabled once more, where nobody reaches
+anything through it: without events and receives, in a protection domain without keys. There it closes the peer
+entries that were in use: CLOSE goes to a peer behind everything else. When CLOSE has completed, or the NIC has given
+the peer up, no answer can come any more.
 """
 
 import functools
@@ -14,13 +14,13 @@ from amoeba.transport.transmit_rings import TransmitRings
 __all__ = ["RETIREMENT_ENTRIES", "Retirement"]
 
 RETIREMENT_ENTRIES = 16
-"""Of the rings: so many peers are closed at a time."""
+"""Entries of the rings: so many peers are closed at a time."""
 
 
 class Retirement:
     """The end of a context, which has been enabled once more with these ``rings``.
 
-    ``peers``: its entries of the peer table, which are given back. ``over`` is called when all has ended.
+    ``peers``: its entries of the peer table, which are released. ``over`` is called when all has ended.
     """
 
     def __init__(self, rings: TransmitRings, peers: Collection[int], over: Callable[[], object]) -> None:
@@ -30,7 +30,7 @@ class Retirement:
         self._close_peers()
 
     def is_over(self) -> bool:
-        """Whether all has ended; then everything has been given back."""
+        """Return whether all has ended; then everything has been released."""
         self._rings.absorb()
         self._close_peers()
         if self._rings.under_way:

@@ -1,12 +1,12 @@
 """The two rings of an endpoint context: the driver's hot path.
 
 One request is one :meth:`struct.Struct.pack_into` into the transmit ring and one doorbell. Every request asks
-for a completion, also those whose success the application does not want to hear of: it frees the ring entries and
-the buffers. So no more descriptors are under way than either ring has entries, and neither can overrun.
+for a completion, also a request whose success is not reported: the completion frees the ring entries and the buffers.
+So there are never more outstanding descriptors than either ring has entries, and neither ring can overrun.
 
 A signal's handler may raise something wherever a function is called or a loop goes round, so it must find every
-request either posted or not, and either taken or not. What makes the difference is therefore written in assignments
-that stand together without a call between them; what takes calls is left to ``uninterrupted``.
+request either posted or not, and either taken or not. The statements that make the difference are therefore
+assignments that stand together without a call between them. Steps that need calls are left to ``uninterrupted``.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from amoeba.transport.transmit_rings import TransmitRings
 __all__ = ["INJECT_SIZE", "ContextRings"]
 
 INJECT_SIZE = 64
-"""Most bytes that can be injected."""
+"""Maximum bytes that can be injected."""
 
 _DESCRIPTOR = record_struct(
     TX_DESCRIPTOR, "opcode", "op", "datatype", "flags", "length", "peer", "counter", "remote_address", "remote_key",
@@ -65,8 +65,8 @@ _position = itemgetter(0)
 class ContextRings(TransmitRings):
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
-    A request is known by its token, which the NIC hands back. There is one for every entry; those of a chain of
-    descriptors all carry the same one, and the others of its ``places`` rest until it ends.
+    A request is known by its token, which the NIC returns. There is one token for every entry. The descriptors of a
+    chain all carry the same token, and the other tokens, in its ``places``, stay unused until the chain ends.
     """
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
@@ -85,7 +85,7 @@ class ContextRings(TransmitRings):
             nic.dma.grant(*grant, writable=grant[0] == self.completion_base, whose=context)
         self._ring_doorbell: Callable[[int, int], None] = nic.ring
         self._stir = nic.on_doorbell
-        """Whoever rings for what waits, if nothing follows; None: reading does."""
+        """Called so that waiting descriptors are announced if nothing follows; None: reading announces them."""
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
@@ -100,15 +100,18 @@ class ContextRings(TransmitRings):
         """``_head`` as the NIC knows it."""
         self._pending: list[Operation | None] = [None] * entries
         self._positions = [0] * entries
-        """Where the descriptor of each of them is, counted from the first one posted: in that order they are told.
-        Later ones may lie in its place of the ring by then, if their peers answer sooner."""
+        """Position of each pending request's descriptor, counted from the first one posted.
+
+        Requests are reported in the order of their positions. If a later request's peer answers sooner, a later
+        descriptor may lie in the same place of the ring by then.
+        """
         self._free = list(range(entries))
         self._to_peer = [0] * (nic.parameters.peers + 1)
-        """Requests under way by entry of the peer table; behind them, those to no peer."""
+        """Outstanding requests by entry of the peer table; behind all entries, the requests to no peer."""
         self.counters = [0] * KINDS
         """Event counters of the NIC by the kind of the requests that they count; 0: none."""
         self._counting = False
-        """Some of them are."""
+        """Whether any of ``counters`` is not 0."""
         self.batches = Batches(self)
         self._silence = Silence(nic.device)
         nic.dma.holders.add(self)
@@ -136,7 +139,7 @@ class ContextRings(TransmitRings):
         return [request for request in every if request.dest_addr == number]
 
     def _outstanding(self) -> list[tuple[int, Operation]]:
-        """Return the requests under way with their tokens; those of batches are not among them."""
+        """Return the outstanding requests with their tokens, without requests of batches."""
         return [(token, request) for token, request in enumerate(self._pending) if request is not None]
 
     def check_space(self, descriptors: int = 1) -> None:
@@ -337,7 +340,7 @@ class ContextRings(TransmitRings):
         self._told = head
 
     def _end(self, request: Operation, told: int, token: int, head: int, taken: list[Operation]) -> None:
-        """Take the completion of a request whose end others hear of, too; ``told``: the status of it."""
+        """Take the completion of a request whose end concerns others, too; ``told``: the completion's status."""
         status = told if request.trouble == _OK else request.trouble
         request.status = status
         self._pending[token] = None
@@ -359,7 +362,7 @@ class ContextRings(TransmitRings):
         taken.append(request)
 
     def _take_batched(self, limit: int, taken: list[Operation]) -> int:
-        """The same of requests in batches, as long as one comes behind the other; how many batches are over."""
+        """Take completions of batched requests up to the first other one; returns how many batches are over."""
         ring, entries, mask, over = self._completion, self.entries, self._mask, 0
         while over < limit:
             head = self._head
@@ -379,8 +382,10 @@ class ContextRings(TransmitRings):
         return over
 
     def _end_lost(self) -> bool:
-        """Where nothing comes: see whether the NIC was reset, and write for it the completions that it owes, with an
-        error; whether there are any."""
+        """Write, with an error, the completions that a NIC owes which was reset; returns whether there are any.
+
+        Called where no completion comes, to see whether the NIC was reset.
+        """
         nic = self.nic
         if not nic.lost and not (self._silence.is_long(self._head) and nic.find_lost()):
             return False

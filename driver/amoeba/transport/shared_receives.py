@@ -1,7 +1,7 @@
 """Receives that several contexts share.
 
-One context of the NIC has the receive ring, the unexpected slots and the event ring; the others have messages that
-meet its receives. An event says for which context its message was, and so whose it is.
+One context of the NIC has the receive ring, the unexpected slots and the event ring. Messages for the other contexts
+meet its receives. An event says which context its message is for.
 """
 
 import time
@@ -32,13 +32,13 @@ _NOBODY = Outlet(
     None,
     selective=True,
 )
-"""Of what nobody is told."""
+"""The outlet of messages that are not reported."""
 
 
 class Share(Sharer):
-    """What comes out of shared receives for one context: a source of completions.
+    """The completions of shared receives for one context.
 
-    ``outlet`` says what becomes of its messages; ``left`` is told at the end what has come and was not taken.
+    ``outlet`` is the destination of its messages. At the end, ``left`` is called with each entry that was not read.
     """
 
     limited = True
@@ -60,11 +60,11 @@ class Share(Sharer):
         self._left = left
         self._read = outlet.fetch
         self._reading: list[Callable[[int], None]] = []
-        """Long messages under way, each with whom to tell of its end."""
+        """A function for each long message that is being read, to call with the status of the read's end."""
 
     @property
     def ready(self) -> Collection[Arrival]:
-        """What has come and was not read."""
+        """Entries that have come and were not read."""
         return self.outlet.ready
 
     def announce(self) -> None:
@@ -74,7 +74,7 @@ class Share(Sharer):
         """Nothing: no doorbell begins what peers do."""
 
     def progress(self) -> None:
-        """Take events, whoever's messages they are about."""
+        """Take the events of all contexts that share the receives."""
         self._shared.dispatch.progress()
 
     def poll(self, limit: int, into: list[Any]) -> None:
@@ -90,7 +90,7 @@ class Share(Sharer):
         return refuse_all(self._shared.receives, self._shared.dispatch, deadline, self.context.number)
 
     def leave(self) -> bool:
-        """False: its messages could not be taken out of the list in time."""
+        """Leave the shared receives; False: its messages could not be taken out of the NIC's list in time."""
         shared, number = self._shared, self.context.number
         emptied = empty(shared.receives, shared.dispatch, time.monotonic() + DRAIN_TIME, number)
         for over in list(self._reading):
@@ -103,7 +103,7 @@ class Share(Sharer):
         return emptied
 
     def _fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
-        """As :meth:`LongReceives.fetch`; :meth:`leave` ends it, if it has not."""
+        """Read a long message, as :meth:`LongReceives.fetch`; :meth:`leave` ends a read that has not ended before."""
 
         def over(status: int) -> None:
             if over in self._reading:  # else it has been ended
@@ -117,7 +117,7 @@ class Share(Sharer):
 class _SharedDispatch(Dispatch):
     """Takes the events of all contexts, each of which has ready what concerns it.
 
-    As many entries as the event ring has room for may wait in all of them together before peers are held back.
+    All contexts together may have as many unread entries as the event ring has before peers are held back.
     """
 
     def __init__(self, ring: EventRing, entries: int, shares: dict[int, Share]) -> None:
@@ -158,7 +158,7 @@ class SharedReceives:
         return share
 
     def outlet_of(self, event: Event) -> Outlet:
-        """That of the context whose message an event is about, or of the first one if it is about none."""
+        """Return the outlet of the context whose message an event is about, or the first outlet without a message."""
         share = self.shares.get(event.target) if event.source_ip else next(iter(self.shares.values()), None)
         return _NOBODY if share is None else share.outlet
 

@@ -18,8 +18,8 @@ __all__ = ["RingShare"]
 class RingShare(TransmitRings):
     """One endpoint's share of rings that others post into, too.
 
-    Ring entries belong to whoever takes them first. Completions go to the share that posted the operation, whoever
-    takes them out of the ring; each counts its own, the NIC counts none of them.
+    Shares take ring entries first come, first served. Any share may take a completion out of the ring. The completion
+    goes to the share that posted the operation. Each share counts its own completions, and the NIC counts none.
     """
 
     def __init__(self, rings: ContextRings) -> None:
@@ -89,7 +89,7 @@ class RingShare(TransmitRings):
         self._posted(more)
 
     def count(self, peer: int, by: int = 1) -> None:
-        """So many more requests to this entry of the peer table are under way, or stretches of batches."""
+        """Count ``by`` more outstanding requests, or stretches of batches, to this entry of the peer table."""
         self._under_way += by
         self._by_peer[peer] += by
 

@@ -1,18 +1,18 @@
-"""Receives and messages without limit: the driver takes over, in order, what exceeds the lists of the NIC.
+"""Receives and messages without limit: the driver takes over, in order, those that exceed the lists of the NIC.
 
-The NIC announces messages that meet no receive, so the driver has a mirror of its list and can say what each
-descriptor will find: the NIC does them in ring order, and nothing but descriptors takes messages out of the list.
+The NIC announces messages that meet no receive, so the driver has a mirror of its list and knows what each descriptor
+will find: the NIC does them in ring order, and nothing but descriptors takes messages out of the list.
 
     kept    messages that were taken over: older than all in the NIC
     listed  the mirror: messages in the NIC's list that no receive of the NIC's will meet
     posted  receives in the NIC
-    held    receives that wait for room there: younger than all that are posted
+    held    receives that wait for free entries in the NIC: younger than all that are posted
 
 A receive gets the oldest message of ``kept`` and ``listed`` that matches, by copy from where it lies; else it is
-posted, or held. A message that arrives meets the oldest posted receive that matches and is promised nothing else: its
-descriptor is still behind the message. Else it goes to the oldest held receive that matches, else to ``listed``; if
-that gets long, the driver keeps its oldest. What leaves ``listed`` is taken out of the NIC's list by a TAKE, and its
-slot is free when that is done.
+posted, or held. A message that arrives meets the oldest posted receive that matches and is not reserved for another
+message: the receive's descriptor is still behind the message. Else it goes to the oldest held receive that matches,
+else to ``listed``; if that gets long, the driver keeps its oldest. A TAKE removes a message that leaves ``listed``
+from the NIC's list. The message's slot is free when the TAKE is done.
 
 The memory for ``kept`` is limited (:mod:`amoeba.transport.unread`). A message whose sender has used its quota stays
 in its slot. When such messages alone fill ``listed``, the driver closes the target PDCs by which their sender reaches
@@ -62,7 +62,7 @@ _TAKEN_BACK = _NOTHING._replace(kind=int(EventKind.CANCELLED), status=_CANCELLED
 class BoundlessReceives(Receives):
     """Receives of which any number can be posted, and any number of messages may wait for: see this file's top.
 
-    While nothing is taken over, nor waits in the NIC's list, it is what :class:`Receives` is.
+    While nothing is taken over, nor waits in the NIC's list, it behaves as :class:`Receives`.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class BoundlessReceives(Receives):
         self._listed = WaitingMessages()
         self._held = HeldReceives()
         self._removals: dict[int, Message] = {}
-        """By token: TAKEs that are under way."""
+        """Messages of outstanding TAKEs, by token."""
         self._seen = -1
-        """Token of the latest TAKE that is over: all that was posted before it the NIC has seen."""
+        """Token of the latest TAKE that is over: the NIC has seen every descriptor posted before it."""
         self._most_listed = nic.parameters.unexpected // 2
         """So that slots are free while more comes."""
         self.unread = Unread()
@@ -108,7 +108,7 @@ class BoundlessReceives(Receives):
             self.nic.stir()
 
     def _receive(self, receive: Receive, least_room: int) -> None:
-        """Post it, or give it what waits, or hold it."""
+        """Post a receive, give it messages that wait, or hold it."""
         message = self._oldest(receive)
         if message is not None and not (receive.multi or message.event.flags & _LONG):
             receive.grants = ()  # it is copied
@@ -128,7 +128,7 @@ class BoundlessReceives(Receives):
         self._settle()
 
     def _search(self, search: Receive, least_room: int) -> None:
-        """Answer it from the lists, or let the NIC look for what has come since."""
+        """Answer a search from the lists, or let the NIC look for messages that have come since."""
         message = self._oldest(search)
         if message is not None:
             assert search.found is not None
@@ -160,7 +160,7 @@ class BoundlessReceives(Receives):
     # What waits
 
     def oldest(self, pattern: Receive) -> Event | None:
-        """The ARRIVED of the oldest message that a receive like this would get now."""
+        """Return the ARRIVED event of the oldest message that a receive like this would get now."""
         message = self._oldest(pattern)
         return None if message is None else message.event
 
@@ -181,7 +181,7 @@ class BoundlessReceives(Receives):
         return self.slot(message.event) if message.stored is None else memoryview(message.stored)
 
     def _use(self, message: Message) -> None:
-        """Take it out of the lists; until the NIC has done that, too, its slot stays as it is."""
+        """Take a message out of the lists; until the NIC has done that, too, its slot stays as it is."""
         if message in self._kept:
             self._kept.remove(message)
             self.unread.remove(message.event)
@@ -191,7 +191,7 @@ class BoundlessReceives(Receives):
             self._remove(message)
 
     def _remove(self, message: Message) -> None:
-        """Let the NIC take it out of its list, where it is the oldest of its kind."""
+        """Let the NIC take a message out of its list, where it is the oldest of its kind."""
         event = message.event
         self._removals[self._tail] = message
         _DESCRIPTOR.pack_into(
@@ -232,7 +232,7 @@ class BoundlessReceives(Receives):
     # Events
 
     def _arrived(self, event: Event) -> None:
-        """A message has met no receive."""
+        """Handle a message that has met no receive in the NIC."""
         if self._will_be_met(event):
             return
         message = Message(event)
@@ -266,7 +266,7 @@ class BoundlessReceives(Receives):
         return True
 
     def _free_slots(self) -> bool:
-        """Take over, oldest first, what quotas allow; False: that leaves too much in the slots."""
+        """Take over messages, oldest first, as quotas allow; False: too many are left in the slots."""
         while len(self._listed) > self._most_listed:
             message = next((one for one in self._listed if not self.unread.exceeds_quota(one.event)), None)
             if message is None or not self.unread.within_bound(message.event):
@@ -275,7 +275,7 @@ class BoundlessReceives(Receives):
         return True
 
     def _take_too_much(self) -> None:
-        """Let those whose messages fill the slots, against their quotas, send no more; take over one of them."""
+        """Let senders whose messages fill the slots, against their quotas, send no more; take over one message."""
         surplus = [one for one in self._listed if self.unread.exceeds_quota(one.event)]
         for one in surplus:
             self._greedy.setdefault(one.event.source_ip, set()).add(one.event.target)
@@ -292,7 +292,7 @@ class BoundlessReceives(Receives):
         self._remove(message)
 
     def _turn_away(self) -> None:
-        """Close the target PDCs of those who send too much: what they send then fails."""
+        """Close the target PDCs of senders that send too much: their later operations fail."""
         greedy, self._greedy = self._greedy, {}
         if not greedy:
             return

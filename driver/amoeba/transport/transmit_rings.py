@@ -1,4 +1,4 @@
-"""What is posted through: rings of one's own (:mod:`amoeba.transport.rings`) or a share (``sharing``)."""
+"""Posting through rings: a context's own (:mod:`amoeba.transport.rings`) or a share (``sharing``)."""
 
 import math
 import time
@@ -26,24 +26,25 @@ DRAIN_ROUNDS = 100
 
 
 class TransmitRings(ABC):
-    """The way into a transmit ring, and what has come back of what went there.
+    """The way into a transmit ring, and the completions that have come back.
 
-    ``context``: the NIC's context that the ring belongs to. ``entries``: descriptors of it that can be under way.
+    ``context``: the NIC's context that the ring belongs to. ``entries``: the ring's maximum of outstanding
+    descriptors.
     """
 
     batches: Batches
-    """Those of the ring that is posted into."""
+    """The batches of the ring that is posted into."""
     limited = False
-    """Completions can be taken at once, however many: those of one's own operations."""
+    """All completions can be taken at once, however many, as they are of own operations."""
     ready: Collection[Operation] = ()
-    """Nothing: so they are."""
+    """Nothing: completions are not kept for a reader."""
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
         self.nic = nic
         self.context = context
         self.entries = entries
         self._backlog: list[Operation] = []
-        """Taken out of the ring, or ended without it; :meth:`poll` gives them."""
+        """Requests taken out of the ring, or ended without it; :meth:`poll` returns them."""
         self.peer_failed: Callable[[int], None] = lambda dest_addr: None
         """Told of every operation that ended because its peer was given up."""
         self.tally: Tally | None = None
@@ -69,11 +70,11 @@ class TransmitRings(ABC):
 
     @abstractmethod
     def busy_with(self, peer: int) -> bool:
-        """Whether requests to this entry of the peer table are under way, or held."""
+        """Return whether requests to this entry of the peer table are outstanding, or held."""
 
     @abstractmethod
     def requests_to(self, number: int) -> list[Operation]:
-        """Requests to the peer with this number (``dest_addr``) that :meth:`poll` has not given, oldest first."""
+        """Return requests to the peer with this ``dest_addr`` that :meth:`poll` has not returned, oldest first."""
 
     # Posting
 
@@ -110,10 +111,10 @@ class TransmitRings(ABC):
         """
 
     def post_batch(self, batch: Batch, more: int, wait: bool, reachable: Callable[[], bool]) -> None:
-        """Post as many requests of a batch as there is room for; with ``wait`` all, unless its peers are lost.
+        """Post as many requests of a batch as ring entries are free; with ``wait`` all, unless its peers are lost.
 
-        While it waits time passes, and what completes is kept for :meth:`poll`. Raises what a grant raises, and then
-        nothing is posted.
+        While it waits, time passes, and requests that complete are kept for :meth:`poll`. Raises what a grant raises,
+        and then nothing is posted.
         """
         batches = self.batches
         try:
@@ -144,12 +145,13 @@ class TransmitRings(ABC):
         self.post(engine_operation(done, opcode=_CLOSE, peer=peer, more=True))
 
     def post_fence(self, done: Callable[[int], None], peer: int | None = None, *, more: int = False) -> None:
-        """Learn when all is answered that the NIC's context has sent before, to this peer entry or, without one, to
-        all: ``done`` is then called, behind the ends of these requests, whatever they ended with. Sends nothing.
+        """Call ``done`` when all earlier requests of the NIC's context to a peer entry are answered. Sends nothing.
 
-        It takes a descriptor like any request, raises FI_EAGAIN as :meth:`post` does, and needs the doorbell unless
-        ``more`` follow. What others posted through the same ring is waited for, too; what a peer still has to read
-        (:attr:`held`) is not. ``done`` gets OK, or LOCAL_BAD_PEER of an entry that is not the context's.
+        Without ``peer``, the fence covers all peers. ``done`` is called behind the ends of these requests, also if
+        they fail. The fence takes a descriptor like any request, raises FI_EAGAIN as :meth:`post` does, and needs the
+        doorbell unless ``more`` follow. It also waits for requests that others posted through the same ring, but not
+        for messages that a peer still has to read (:attr:`held`). ``done`` gets OK, or LOCAL_BAD_PEER of an entry
+        that is not the context's.
         """
         flags, entry = (_FENCE_ALL, self.nic.parameters.peers) if peer is None else (_FENCE, peer)
         self.post(engine_operation(done, opcode=_NOP, flags=flags, peer=entry, more=more))
@@ -159,15 +161,15 @@ class TransmitRings(ABC):
     ) -> None:
         """Ask the NIC behind a peer entry for an answer, behind what was posted to it before; touches no memory.
 
-        ``done`` is called with OK when it has come, or with LOCAL_PDC_FAILED when the NIC has given the peer up, of
-        which :attr:`peer_failed` hears as well if ``dest_addr`` is its number. That its NIC answers says nothing of
-        its context. Raises FI_EAGAIN as :meth:`post` does.
+        ``done`` is called with OK when the answer has come, or with LOCAL_PDC_FAILED when the NIC has given the peer
+        up. Then :attr:`peer_failed` is called as well if ``dest_addr`` is the peer's number. The answer of a NIC says
+        nothing of the peer's context. Raises FI_EAGAIN as :meth:`post` does.
         """
         self.post(engine_operation(done, opcode=_PING, peer=peer, dest_addr=dest_addr, more=more))
 
     @abstractmethod
     def count_by(self, kind: int, counter: int) -> None:
-        """Let an event counter of the NIC count requests of a kind, if the ring is nobody else's."""
+        """Let an event counter of the NIC count requests of a kind, if nobody else shares the ring."""
 
     @abstractmethod
     def announce(self) -> None:
@@ -182,7 +184,7 @@ class TransmitRings(ABC):
     def poll(self, limit: int, into: list[Any]) -> None:
         """Move up to ``limit`` completions to ``into``, oldest first, and none behind one that reports an error.
 
-        Their buffers and ring entries are free again. Whatever interrupts this, none is lost.
+        Their buffers and ring entries are free again. An interruption of this call loses no completion.
         """
         self.progress()
         self.absorb()
@@ -195,10 +197,10 @@ class TransmitRings(ABC):
 
     @abstractmethod
     def absorb(self) -> int:
-        """Take what has completed out of the ring, and keep it for :meth:`poll`; returns how much it was."""
+        """Take completed requests out of the ring, and keep them for :meth:`poll`; returns how many there were."""
 
     def finish(self, request: Operation, status: int) -> None:
-        """End a request that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
+        """End a request that the NIC alone cannot end: it is counted, and :meth:`poll` returns it."""
         request.status = status
         if request.ended is not None:
             request.ended(status)
@@ -207,10 +209,10 @@ class TransmitRings(ABC):
         self._backlog.append(request)
 
     def wait_until(self, finished: Callable[[], bool], deadline: float, rounds: int = 0) -> bool:
-        """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.
+        """Let time pass until completions make ``finished`` true; returns whether it was so by ``deadline``.
 
         ``deadline`` is of :func:`time.monotonic`, but the NIC also gets so many ``rounds``, network latencies of a
-        simulated one. What completes meanwhile is kept for :meth:`poll`.
+        simulated NIC. Requests that complete meanwhile are kept for :meth:`poll`.
         """
         self.announce()
         while not finished():
@@ -231,8 +233,8 @@ class TransmitRings(ABC):
 
     @abstractmethod
     def _arm_ring(self) -> None:
-        """The same, of the ring alone."""
+        """Ask for an interrupt at the next completion of the ring alone."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give back what this alone uses; what is still under way is nobody's any more."""
+        """Release the resources that this alone uses; outstanding requests are no longer reported."""

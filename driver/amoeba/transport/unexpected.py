@@ -1,4 +1,4 @@
-"""What becomes of messages that met no receive, when whoever they are for receives no more."""
+"""Refusal of messages that met no receive, when the context that they are for receives no more."""
 
 import time
 from collections.abc import Callable
@@ -18,9 +18,9 @@ _ANY_TAG = (1 << 64) - 1
 
 
 def refuse_all(receives: Receives, dispatch: Dispatch, deadline: float, target: int | None = None) -> bool:
-    """Drop messages as :func:`empty` does, and claimed ones, and tell senders of long ones that nobody reads them.
+    """Drop messages as :func:`empty` does, and claimed messages; notify senders of long ones that nobody reads them.
 
-    Whether there was such a message, and time is left: what has come since may be refused, too.
+    Returns whether there was a long message, and time is left: messages that have come since may be refused, too.
     """
     refused = False
 
@@ -41,10 +41,10 @@ def empty(
     target: int | None = None,
     took: Callable[[Event, memoryview], None] = lambda event, message: None,
 ) -> bool:
-    """Drop all unexpected messages, of several contexts those for ``target``; whether that was done in time.
+    """Drop all unexpected messages, or those for ``target`` of several contexts; returns whether that was in time.
 
-    ``took`` is told of each, with the message or its record, while that is there. ``deadline`` is of
-    :func:`time.monotonic`, but the NIC also gets :data:`DRAIN_ROUNDS` for each.
+    ``took`` is called for each message, with the message or its record, while that is in its slot. ``deadline`` is of
+    :func:`time.monotonic`, but the NIC also gets :data:`DRAIN_ROUNDS` for each message.
     """
     return all(
         _empty(receives, dispatch, deadline, tagged, target, took)
@@ -74,7 +74,7 @@ def _drop_one(
     target: int | None,
     took: Callable[[Event, memoryview], None],
 ) -> int | None:
-    """Drop the oldest message that matches; the status of the search for it, None if that has not ended."""
+    """Drop the oldest message that matches; returns the status of the search, None if the search has not ended."""
 
     def found(event: Event, message: memoryview) -> int:
         took(event, message)

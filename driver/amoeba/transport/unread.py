@@ -1,4 +1,4 @@
-"""Memory that messages take which no receive has met: a quota for each NIC that sends them, and a bound for all."""
+"""Memory of messages that have met no receive: a quota for each NIC that sends them, and a bound for all."""
 
 from amoeba_model.descriptors import RENDEZVOUS, EventFlags
 
@@ -9,7 +9,7 @@ __all__ = ["BOUND", "QUOTA", "Unread"]
 QUOTA = 64 << 20
 """Bytes of unread messages that one NIC may leave with a context: 65,536 of no bytes, 13,000 of a packet."""
 BOUND = 256 << 20
-"""The same of all NICs together."""
+"""Bytes of unread messages that all NICs together may leave with a context."""
 _OVERHEAD = 1024
 """Bytes that the driver keeps beside each message, and a little more."""
 _LONG = int(EventFlags.LONG)
@@ -31,7 +31,7 @@ def _cost(event: Event) -> int:
 
 
 class Unread:
-    """What the driver keeps, by the IPv4 address of the sender's NIC."""
+    """The unread messages that the driver keeps, by the IPv4 address of the sender's NIC."""
 
     def __init__(self, quota: int = QUOTA, bound: int = BOUND) -> None:
         self.quota = quota

@@ -51,7 +51,7 @@ class ConnectionRequest:
 
     def __init__(self, waiting: "set[ConnectionRequest]", lines: JsonLines, peer: bytes) -> None:
         self._waiting = waiting
-        """Those of its passive endpoint; it is among them."""
+        """Unanswered requests of its passive endpoint, among them this one."""
         self._lines = lines
         self.peer = peer
         """Its address."""
@@ -62,7 +62,7 @@ class ConnectionRequest:
             raise fabric_error(Errno.FI_EINVAL, "this connection request was answered, or its endpoint is closed")
 
     def take(self) -> JsonLines:
-        """The TCP connection, to give the answer. Raises what :meth:`check` raises."""
+        """Return the TCP connection, to give the answer. Raises what :meth:`check` raises."""
         self.check()
         self._waiting.discard(self)
         return self._lines
@@ -72,7 +72,7 @@ class ConnectionRequest:
 
 
 class Connectable(Protocol):
-    """What a connection needs of its endpoint, which is a FabricObject."""
+    """The interface that a connection needs of its endpoint, which is a FabricObject."""
 
     def getname(self) -> bytes:
         """Its address. It is enabled when this is asked for."""
@@ -113,13 +113,16 @@ class Connection(Handshake):
         return self._state is State.ENDED
 
     def destination(self) -> int:
-        """The peer's number, for an operation that is about to be posted. Raises FI_ENOTCONN if there is none."""
+        """Return the peer's number, for an operation that is about to be posted.
+
+        Raises FI_ENOTCONN if the endpoint is not connected.
+        """
         if self._state is not State.CONNECTED:
             raise fabric_error(Errno.FI_ENOTCONN, f"the endpoint is {self._state.value}")
         return self._number
 
     def check_receiving(self) -> None:
-        """Receives can be posted before the endpoint is connected. Raises FI_ENOTCONN when it is no longer."""
+        """Raise FI_ENOTCONN if the connection has ended; receives can be posted before the endpoint is connected."""
         if self._state is State.ENDED:
             raise fabric_error(Errno.FI_ENOTCONN, f"the endpoint is {self._state.value}")
 

@@ -116,7 +116,7 @@ class OpFlags(enum.IntFlag):
     FI_TRANSMIT_COMPLETE = 1 << 27
     FI_DELIVERY_COMPLETE = 1 << 28
     FI_COMMIT_COMPLETE = 1 << 30
-    """What is changed in the peer's memory has been flushed: writes, and atomics that change something."""
+    """Report success only when changes in the peer's memory have been flushed: of writes and changing atomics."""
     FI_MATCH_COMPLETE = 1 << 31
     """Report a message's success only when a receive has met it, or it has been discarded."""
     FI_DISCARD = 1 << 58
@@ -126,7 +126,7 @@ class OpFlags(enum.IntFlag):
 
 
 class MrAccess(enum.IntFlag):
-    """What a memory region may be used for: locally (SEND, RECV, READ, WRITE) and by peers (REMOTE)."""
+    """Permitted uses of a memory region: locally (SEND, RECV, READ, WRITE) and by peers (REMOTE)."""
 
     FI_READ = 1 << 8
     """Receives what this side reads or fetches."""
@@ -141,10 +141,10 @@ class MrAccess(enum.IntFlag):
 
 
 class MrFlags(enum.IntFlag):
-    """What else a registration says of its memory."""
+    """Further properties of registered memory."""
 
     FI_RMA_PMEM = 1 << 49
-    """It is persistent."""
+    """The memory is persistent."""
 
 
 class BindFlags(enum.IntFlag):
@@ -155,7 +155,7 @@ class BindFlags(enum.IntFlag):
     FI_RECV = 1 << 10
     FI_TRANSMIT = 1 << 11
     FI_SEND = 1 << 11
-    """What counters call FI_TRANSMIT."""
+    """The name for queues; counters use FI_TRANSMIT."""
     FI_REMOTE_READ = 1 << 12
     FI_REMOTE_WRITE = 1 << 13
     FI_SELECTIVE_COMPLETION = 1 << 59
@@ -213,14 +213,14 @@ class CqFlags(enum.IntFlag):
 
 
 class DomainFlags(enum.IntFlag):
-    """What a domain reports on the event queue it is bound to."""
+    """Events that a domain reports on the event queue it is bound to."""
 
     FI_REG_MR = 1 << 59
     """The end of registrations, as FI_MR_COMPLETE."""
 
 
 class MsgOrder(enum.IntFlag):
-    """Which operations keep their order: XaY, "X after Y"; S send, R read or fetch, W write or base atomic."""
+    """Operations that keep their order: XaY, "X after Y"; S send, R read or fetch, W write or base atomic."""
 
     FI_ORDER_NONE = 0
     FI_ORDER_RAR = 1 << 0
@@ -244,7 +244,7 @@ class MsgOrder(enum.IntFlag):
 
 
 class Mode(enum.IntFlag):
-    """What a provider may ask of the application."""
+    """Requirements that a provider may have of the application."""
 
     FI_BUFFERED_RECV = 1 << 51
     FI_CONTEXT2 = 1 << 52
@@ -256,7 +256,7 @@ class Mode(enum.IntFlag):
 
 
 class MrMode(enum.IntFlag):
-    """What memory registration asks of the application."""
+    """Requirements that memory registration has of the application."""
 
     FI_MR_BASIC = 1 << 0
     FI_MR_SCALABLE = 1 << 1
@@ -288,7 +288,7 @@ class EpType(enum.IntEnum):
 
 
 class AddrFormat(enum.IntEnum):
-    """What ``src_addr`` and ``dest_addr`` hold."""
+    """Formats of ``src_addr`` and ``dest_addr``."""
 
     FI_FORMAT_UNSPEC = 0
     """The provider's own format, opaque to applications."""
@@ -299,13 +299,13 @@ class AddrFormat(enum.IntEnum):
 
 
 class Protocol(enum.IntEnum):
-    """What an endpoint speaks on the wire. Release 1.17 has no number for Ultra Ethernet."""
+    """Wire protocols of endpoints. Release 1.17 has no number for Ultra Ethernet."""
 
     FI_PROTO_UNSPEC = 0
 
 
 class Threading(enum.IntEnum):
-    """What the application serialises."""
+    """Objects for which the application serialises its calls."""
 
     FI_THREAD_UNSPEC = 0
     FI_THREAD_SAFE = 1
@@ -367,7 +367,7 @@ class Control(enum.IntEnum):
 
 
 class OptionLevel(enum.IntEnum):
-    """What an option belongs to."""
+    """Kinds of objects that have options."""
 
     FI_OPT_ENDPOINT = 0
 
@@ -376,14 +376,14 @@ class EndpointOption(enum.IntEnum):
     """Options of FI_OPT_ENDPOINT; those from FI_OPT_MAX_MSG_SIZE on are of release 2.0."""
 
     FI_OPT_MIN_MULTI_RECV = 0
-    """Bytes of room without which a buffer of FI_MULTI_RECV is given back."""
+    """Minimum of free bytes; a buffer of FI_MULTI_RECV with fewer is released."""
     FI_OPT_CM_DATA_SIZE = 1
     FI_OPT_BUFFERED_MIN = 2
     FI_OPT_BUFFERED_LIMIT = 3
     FI_OPT_SEND_BUF_SIZE = 4
     FI_OPT_RECV_BUF_SIZE = 5
     FI_OPT_TX_SIZE = 6
-    """Descriptors under way at a time."""
+    """Maximum of outstanding descriptors."""
     FI_OPT_RX_SIZE = 7
     """Entries about peers that may wait to be read."""
     FI_OPT_FI_HMEM_P2P = 8
@@ -407,7 +407,7 @@ class EndpointOption(enum.IntEnum):
 
 
 class TriggerOp(enum.IntEnum):
-    """What deferred work does."""
+    """Operations of deferred work."""
 
     FI_OP_RECV = 0
     FI_OP_SEND = 1
@@ -423,7 +423,7 @@ class TriggerOp(enum.IntEnum):
 
 
 class FiType(enum.IntEnum):
-    """What ``fi_tostr`` is given."""
+    """Types of the data that ``fi_tostr`` prints."""
 
     FI_TYPE_INFO = 0
     FI_TYPE_EP_TYPE = 1
@@ -469,7 +469,7 @@ class EqEvent(enum.IntEnum):
 
 
 class CqFormat(enum.IntEnum):
-    """Which fields the entries of a completion queue have."""
+    """Formats of a completion queue's entries: the fields that they have."""
 
     FI_CQ_FORMAT_UNSPEC = 0
     FI_CQ_FORMAT_CONTEXT = 1
@@ -479,7 +479,7 @@ class CqFormat(enum.IntEnum):
 
 
 class CntrEvents(enum.IntEnum):
-    """What counters count."""
+    """Events that counters count."""
 
     FI_CNTR_EVENTS_COMP = 0
     """Operations that complete."""

@@ -232,7 +232,7 @@ _OPERATIONS: dict[TriggerOp, tuple[type, Callable[[DeferredWork, Any], None]]] =
     TriggerOp.FI_OP_CNTR_SET: (OpCntr, _queue_cntr),
     TriggerOp.FI_OP_CNTR_ADD: (OpCntr, _queue_cntr),
 }
-"""What ``op`` must be, and how it is queued."""
+"""The class that ``op`` must have, and the function that queues it."""
 
 
 def queue_work(domain: "DomainBase", work: DeferredWork) -> None:

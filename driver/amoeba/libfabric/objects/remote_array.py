@@ -158,7 +158,7 @@ class RemoteArray(InPlaceOperators):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Read the whole array now. Raises ValueError if NumPy wants no copy."""
         if copy is False:
-            raise ValueError("what a peer has is always copied")
+            raise ValueError("a remote array is always copied: expected copy=True or copy=None, got copy=False")
         out = np.empty(self.shape, self.dtype)
         out[...] = self[...]
         return out if dtype is None else out.astype(dtype)

@@ -468,7 +468,7 @@ def _take_result(
 
 
 def _given(vector: Sequence[Buffer] | None) -> Sequence[Buffer]:
-    """The buffers of a vector, which may be the rows of an array; of None, none."""
+    """Return the buffers of a vector, which may be the rows of an array; for None, no buffers."""
     return () if vector is None else vector
 
 

@@ -83,7 +83,7 @@ class Rows:
         self, local: Numbers, size: int, count: int | None, keep: Any = None, grants: tuple[Grant, ...] = ()
     ) -> None:
         self.local = local
-        """What a descriptor says of it: addresses, or the bytes themselves."""
+        """The descriptors' field for this memory: addresses, or the bytes themselves."""
         self.size = size
         self.count = count
         """Operations that there are rows for; None: one row for as many as there are."""
@@ -200,7 +200,7 @@ def results_of(
 
 
 def _array_of(name: str, buf: Buffer, datatype: Datatype | None) -> npt.NDArray[Any]:
-    """A buffer as an array, in place. Raises ArgumentTypeError, and FI_EINVAL if it names another datatype."""
+    """Return a buffer as an array, in place. Raises ArgumentTypeError, and FI_EINVAL if it has another datatype."""
     if datatype is not None:
         check_datatype(buf, datatype, name)
     if not isinstance(buf, np.ndarray | np.generic):
@@ -245,7 +245,7 @@ def common_count(counts: dict[str, int | None]) -> int:
 
 
 def check_report(report: Any, count: int) -> None:
-    """Raise FI_EINVAL unless ``report`` has room for what becomes of ``count`` operations."""
+    """Raise FI_EINVAL unless ``report`` can store the results of ``count`` operations."""
     fits = isinstance(report, np.ndarray) and report.dtype == BATCH_STATUS and report.shape == (count,)
     if not fits or not report.flags.writeable:
         raise fabric_error(

@@ -87,18 +87,20 @@ class BatchOperations(AtomicOperations):
     flags : OpFlags
         As of single operations, but neither FI_TRIGGER nor FI_COMMIT_COMPLETE.
     wait : bool
-        Whether to wait for room in the ring until all operations are posted; else only what there is room for now is.
+        Whether to wait for free ring entries until all operations are posted; else only as many are posted as ring
+        entries are free now.
     status : array of BATCH_STATUS, optional
-        Where to say what became of each operation, by the time that the batch completes.
+        Where to store the result of each operation, by the time that the batch completes.
 
     Returns how many operations have been posted, which are the first ones: they alone are in the completion and
     ``status``. The others can be submitted again, in another batch. Fewer than all are posted without ``wait``, and
     when the NIC gives a peer up meanwhile. If none is posted, there is no completion. Operations to one peer are
     executed in their order.
 
-    All arguments are checked first, and errors name the operation; nothing has been posted then. What fails later
-    fails alone, the others are executed: then the batch has an error entry, with the reason of the first that failed,
-    and all of them in :attr:`amoeba.CqErrEntry.failures`. Counters count operations, not batches.
+    All arguments are checked first, and errors name the operation; nothing has been posted then. An operation that
+    fails later fails alone, and the others are executed. Then the batch has an error entry, with the reason of the
+    first failed operation, and all failed operations in :attr:`amoeba.CqErrEntry.failures`. Counters count
+    operations, not batches.
     """
 
     _rights: int
@@ -288,8 +290,10 @@ class BatchOperations(AtomicOperations):
         return batch
 
     def _elements_of(self, call: BatchCall) -> int:
-        """Bytes of an element of a batch, of which operation and datatype are numbers from here on. Raises
-        FI_EOPNOTSUPP for what the endpoint or the NIC does not execute."""
+        """Return the bytes of an element of a batch, whose operation and datatype are numbers from here on.
+
+        Raises FI_EOPNOTSUPP for operations that the endpoint or the NIC does not execute.
+        """
         opcode = call.opcode
         needed = _NEEDED[opcode]
         if opcode not in (_WRITE, _READ):
@@ -304,7 +308,7 @@ class BatchOperations(AtomicOperations):
         return 1 if call.datatype is None or call.op is None else self._element_size(opcode, call.op, call.datatype)
 
     def _batch_flags(self, operation: Operation, call: BatchCall, flags: OpFlags) -> tuple[bool, int]:
-        """Whether operands are copied, as rows of any size can be here, and the other flags as bits."""
+        """Return whether operands are copied, as rows of any size can be here, and the other flags as bits."""
         bits = check_op_flags(flags)
         copied, bits = bool(bits & _INJECT), bits & ~_INJECT
         allowed = TRANSMIT_FLAGS if call.opcode == _READ or call.reads_only else CHANGE_FLAGS
@@ -314,7 +318,7 @@ class BatchOperations(AtomicOperations):
         return copied, bits
 
     def _rows_of(self, call: BatchCall, *, copied: bool) -> dict[str, Rows]:
-        """The local memory of a batch by the name of its argument, all rows of one size: at least one of these."""
+        """Return the local memory of a batch by the name of its argument: at least one, all with rows of one size."""
         opcode, domain, datatype = call.opcode, self.domain, call.datatype
         used: dict[str, Rows] = {}
         size: int | None = None
@@ -331,7 +335,10 @@ class BatchOperations(AtomicOperations):
         return used
 
     def _entries(self, numbers: Numbers, count: int) -> tuple[Numbers, dict[int, int]]:
-        """Entries of the peer table, and the number of each. Raises FI_EINVAL and FI_EAGAIN, naming an operation."""
+        """Return entries of the peer table, and the number of each.
+
+        Raises FI_EINVAL and FI_EAGAIN, naming an operation.
+        """
         if self._connection is not None:
             numbers = self._connection.destination()
         if isinstance(numbers, int):
@@ -366,7 +373,7 @@ class BatchOperations(AtomicOperations):
     def _await_beside(self, rings: TransmitRings, destinations: dict[int, int], wait: bool) -> None:
         """Let a fenced batch wait for messages to its peers, too, and so for all before it.
 
-        Without room, which ``wait`` waits for, there is none for the batch either.
+        With ``wait``, it waits for a free ring entry. Without a free entry, the batch cannot be posted either.
         """
         if any(self._is_beside(number, entry) for entry, number in destinations.items()) and (
             rings.wait_until(rings.has_space, math.inf) if wait else rings.has_space()
@@ -386,10 +393,10 @@ class BatchOperations(AtomicOperations):
         dtype: npt.DTypeLike,
         shape: int | tuple[int, ...],
     ) -> RemoteArray:
-        """A peer's memory as an array: what ``region``, or its (address, key), begins with.
+        """Return a peer's memory as an array: the first bytes of ``region``, or of a region's (address, key).
 
-        Raises FI_EINVAL for a dtype of references, and for a region that is known to be smaller, ArgumentTypeError
-        for what is no region.
+        Raises FI_EINVAL for a dtype of references, and for a region that is known to be smaller, and
+        ArgumentTypeError if ``region`` is no region.
         """
         self._check_open()
         try:

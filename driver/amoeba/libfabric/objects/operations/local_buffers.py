@@ -24,8 +24,11 @@ _WRITE = int(MrAccess.FI_WRITE)
 
 
 def check_region(domain: "DomainBase", desc: MemoryRegion, address: int, length: int, access: int) -> None:
-    """Raise FI_EBADF for a region that is closed, FI_EACCES if it does not allow ``access``, FI_EINVAL if it belongs
-    to another domain or the buffer lies outside of it, ArgumentTypeError for what is no region."""
+    """Check that a buffer may use a region.
+
+    Raises FI_EBADF for a closed region, FI_EACCES if the region does not allow ``access``, FI_EINVAL if it belongs to
+    another domain or the buffer lies outside of it, and ArgumentTypeError if ``desc`` is no region.
+    """
     if (
         desc.__class__ is MemoryRegion
         and not desc._closed
@@ -69,7 +72,8 @@ def local_of(
 ) -> Local:
     """Check one buffer. ``access``: what its region must allow if that is not FI_READ (``writable``) or FI_WRITE.
 
-    Raises what :func:`check_region` and :func:`check_unregistered` do."""
+    Raises what :func:`check_region` and :func:`check_unregistered` do.
+    """
     found = Local(view_of(buffer, writable=writable, name=name), desc, writable=writable)
     if desc is not None:
         needed = (_READ if writable else _WRITE) if access is None else int(access)
@@ -88,8 +92,11 @@ def locals_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> list[Local]:
-    """Check the buffers of a vector. Raises what :func:`local_of` does, FI_EINVAL also for another number of regions,
-    ArgumentTypeError if they are no sequence."""
+    """Check the buffers of a vector.
+
+    Raises what :func:`local_of` does, FI_EINVAL also if there is not one region for each buffer, and
+    ArgumentTypeError if the buffers or regions are no sequence.
+    """
     check_vector(name, buffers)
     if descs is None:
         descs = [None] * len(buffers)

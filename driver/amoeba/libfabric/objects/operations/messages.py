@@ -211,7 +211,7 @@ class MessageOperations(Operations, ReceiveOperations):
         self._submit(operation, bits, source.view, source.keep, _SEND)
 
     def _checked_send(self, operation: Operation, flags: OpFlags, *, overrides: bool) -> int:
-        """What :meth:`_check` says of a message."""
+        """Check a message as :meth:`_check` does; returns the flags as bits."""
         if operation.flags:
             flags = without_data(flags)
         tag = operation.remote_key

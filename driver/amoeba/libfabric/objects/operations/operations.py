@@ -1,7 +1,7 @@
-"""What RMA, atomics and messages share: checks of their arguments, and the way into the ring.
+"""The common part of RMA, atomics and messages: checks of their arguments, and the way into the ring.
 
-Every call checks its arguments completely, then writes its descriptors and rings the doorbell. What it raises,
-it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
+Every call checks its arguments completely, then writes its descriptors and rings the doorbell. Errors that a call
+raises are raised before anything is posted. Later errors arrive as error entries of the completion queue.
 """
 
 import functools
@@ -58,10 +58,12 @@ _ANY_OP_FLAGS = (
     | OpFlags.FI_DELIVERY_COMPLETE
 )
 _NOT_AT_ONCE = ~int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
-"""All flags but those with which an operation on one number is posted as it is: operands in the descriptor are copied
-anyway."""
+"""All flags but those with which an operation on one number is posted as it is.
+
+Operands in the descriptor are copied anyway.
+"""
 TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE | OpFlags.FI_INJECT
-"""What an endpoint's ``op_flags`` may hold."""
+"""Flags that an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
 _MORE = int(OpFlags.FI_MORE)
@@ -71,13 +73,13 @@ _REPORT = int(OpFlags.FI_COMPLETION)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
 _COMMIT = int(OpFlags.FI_COMMIT_COMPLETE)
 _INDIRECT = _TRIGGER | _COMMIT
-"""What takes more than a descriptor at once; also the ``op_flags`` that change how an operation is posted."""
+"""Flags that take more than a descriptor at once; also the ``op_flags`` that change how an operation is posted."""
 TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(_ANY_OP_FLAGS)
-"""What any operation may have."""
+"""Flags that any operation may have."""
 READ_FLAGS = TRANSMIT_FLAGS & ~_INJECT
-"""What operations may have that send nothing but a request."""
+"""Flags that operations may have which send nothing but a request."""
 CHANGE_FLAGS = TRANSMIT_FLAGS | _COMMIT
-"""What operations may have that change a region of the peer's."""
+"""Flags that operations may have which change a region of the peer."""
 _WHY_NOT = {
     OpFlags.FI_INJECT: "a read has nothing to inject",
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
@@ -101,13 +103,13 @@ _TO_RECEIVES = frozenset(
         DescriptorOpcode.TAGGED_FETCH_ATOMIC,
     )
 )
-"""What meets a receive of the peer's, and goes the way of messages."""
+"""Operations that meet a receive of the peer, and use the peer table entry for messages."""
 _value_of = int.from_bytes
 _in_memory = c_char.from_buffer
 
 
 def without_data(flags: OpFlags) -> OpFlags:
-    """Flags without FI_REMOTE_CQ_DATA, which a call with data means anyway."""
+    """Return flags without FI_REMOTE_CQ_DATA, which a call with data means anyway."""
     return OpFlags(check_op_flags(flags) & ~_REMOTE_CQ_DATA)
 
 
@@ -118,13 +120,13 @@ class Operations(FabricObject):
     """
 
     max_msg_size: int = MAX_MESSAGE
-    """Most bytes of one message."""
+    """Maximum bytes of one message."""
     _max_rma_size: int = MAX_MESSAGE
-    """Most bytes of any other operation; less than 0: there is none."""
+    """Maximum bytes of any other operation; less than 0: the endpoint has no other operations."""
     _rights: int = ALL_RIGHTS
-    """What may be posted: see :mod:`amoeba.libfabric.objects.operations.rights`."""
+    """Operations that may be posted: see :mod:`amoeba.libfabric.objects.operations.rights`."""
     _connection: "Connection | None" = None
-    """What says who the peer is, whatever ``dest_addr`` is given."""
+    """The connection that determines the peer, whatever ``dest_addr`` is given."""
 
     def __init__(
         self, domain: "DomainBase", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
@@ -132,9 +134,9 @@ class Operations(FabricObject):
         self.domain = domain
         self._nic: Nic = domain.nic
         self._payload: int = domain.nic.parameters.payload
-        """Most bytes of a message in one packet."""
+        """Maximum bytes of a message in one packet."""
         self._selective_queue = False
-        """The completion queue hears of successes only where FI_COMPLETION asks for it."""
+        """The completion queue reports successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
         self._rings: TransmitRings | None = None
         self._cq: CompletionQueue[Any] | None = None
@@ -168,7 +170,7 @@ class Operations(FabricObject):
         raise self._not_permitted(needed)
 
     def _not_permitted(self, needed: int) -> FabricError:
-        """What to raise for an operation that needs rights which the endpoint has not."""
+        """Return the error for an operation that needs rights which the endpoint does not have."""
         return not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
 
     def _take_op_flags(self, flags: OpFlags) -> None:
@@ -229,7 +231,7 @@ class Operations(FabricObject):
         data: int | None,
         allowed: int = TRANSMIT_FLAGS,
     ) -> int:
-        """The same for scattered memory and with immediate data, which goes along if the flags say so.
+        """Check an operation on scattered memory, as :meth:`_check` does, with immediate data if the flags say so.
 
         ``data`` None: the call is no ``...msg`` call. It has no data, so the flags must not ask for it, and the
         endpoint's own apply.
@@ -255,7 +257,7 @@ class Operations(FabricObject):
         return bits
 
     def _find_peer(self, dest_addr: int, among: dict[int, int]) -> int:
-        """The peer table entry of a peer that cannot be sent to at once, for what ``among`` is for.
+        """Return the peer table entry of a peer that cannot be sent to at once, for the operations of ``among``.
 
         Raises FI_EINVAL and FI_EAGAIN.
         """
@@ -269,18 +271,18 @@ class Operations(FabricObject):
         return self._peer_map.beside(dest_addr, peer) is not None
 
     def _fence(self, dest_addr: int, peer: int) -> int:
-        """The flag of the first descriptor of a fenced request, which waits for all that was sent to its peer before.
+        """Return the flag of a fenced request's first descriptor, which waits for all earlier requests to its peer.
 
-        The NIC has a queue for each entry, and between those no order but what FENCE_ALL makes, which waits for other
+        The NIC has a queue for each entry. Between queues, only FENCE_ALL makes an order, and it waits for other
         peers as well.
         """
         return _FENCE_ALL if self._is_beside(dest_addr, peer) else _FENCE
 
     def _number(self, buf: Buffer, dest_addr: int, addr: int, key: int, flags: OpFlags) -> Operation | None:
-        """An operation on one number, without a region, to a peer that can be sent to at once: most operations of a
-        program that counts in cycles. None: its arguments have to be checked.
+        """Make an operation on one number, without a region, to a peer that takes it at once.
 
-        Kind, opcode, op and context are still to be filled in.
+        Most operations of a program that counts in cycles are such. Returns None if the arguments need the full
+        check. The caller fills in kind, opcode, op and context.
         """
         if (
             buf.__class__ is not ndarray
@@ -403,7 +405,7 @@ class Operations(FabricObject):
         sink_desc: MemoryRegion | None,
         compared: memoryview | None,
     ) -> None:
-        """What :meth:`_submit` does for operations that wait for a counter, or are committed."""
+        """Submit an operation that waits for a counter, or is committed, as :meth:`_submit` does others."""
         used = [
             local_of(self.domain, view, region, name, writable=writable, access=MrAccess(needed))
             for name, view, region, needed, writable in (

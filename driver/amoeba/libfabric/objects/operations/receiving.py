@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["MAX_RECEIVE", "RX_OP_FLAGS", "ReceiveOperations", "Receiving"]
 
 MAX_RECEIVE = (1 << 32) - 1
-"""Most bytes of a receive's buffers."""
+"""Maximum bytes of a receive's buffers."""
 _RECV = int(MrAccess.FI_RECV)
 _MORE = int(OpFlags.FI_MORE)
 _REPORT = int(OpFlags.FI_COMPLETION)
 RX_OP_FLAGS = OpFlags.FI_COMPLETION | OpFlags.FI_MULTI_RECV
-"""What ``op_flags`` of what receives may hold."""
+"""Flags that ``op_flags`` of a receiving object may hold."""
 _MULTI = int(OpFlags.FI_MULTI_RECV)
 _PEEK = int(OpFlags.FI_PEEK)
 _CLAIM = int(OpFlags.FI_CLAIM)
 _DISCARD = int(OpFlags.FI_DISCARD)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
 _LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
-"""What a receive may ask for. Every completion says more: that the message is where everybody sees it."""
+"""Completion level that a receive may ask for. Completions always guarantee more: that everybody sees the message."""
 _RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
 
@@ -69,7 +69,7 @@ class ReceiveOperations(FabricObject):
     """Flags of receives whose call takes none in C: ``rx_attr.op_flags``."""
 
     def _take_receive_flags(self, flags: OpFlags) -> None:
-        """Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default."""
+        """Set the default ``op_flags``. Raises FI_EBADFLAGS for flags that cannot be a default."""
         flags = check_flags(OpFlags, flags, "op_flags")
         if flags & ~RX_OP_FLAGS:
             raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {RX_OP_FLAGS!r}, got {flags!r}")
@@ -190,9 +190,9 @@ class ReceiveOperations(FabricObject):
             self._use_claim(receives, receive, buffers, bits)
 
     def _cancel_receive(self, context: Any) -> None:
-        """Take the oldest receive with this ``context`` back, which may still wait for its counter.
+        """Withdraw the oldest receive with this ``context``, which may still wait for its counter.
 
-        Raises FI_ENOENT if there is none.
+        Raises FI_ENOENT if no such receive can be cancelled.
         """
         receives = None if self._receiver is None else self._receiver.receives
         if receives is None or not (self.domain._deferrals.cancel(context, receives) or receives.cancel(context)):
@@ -206,7 +206,10 @@ class ReceiveOperations(FabricObject):
         self._receiver.stop()
 
     def _receiving(self) -> Receives:
-        """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none, FI_ENOTCONN."""
+        """Return the receive ring.
+
+        Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if the endpoint has no receive ring, and FI_ENOTCONN.
+        """
         self._check_receiving()
         receives = None if self._receiver is None else self._receiver.receives
         if receives is None and self._receiver is not None and self._receiver.srx is not None:
@@ -220,7 +223,7 @@ class ReceiveOperations(FabricObject):
         return receives
 
     def _checked_receive(self, msg: Msg | TaggedMsg, bits: int, allowed: int) -> tuple[Receive, Sequence[Local]]:
-        """What a receive of this message would be, and its buffers.
+        """Make a receive from the arguments in ``msg``; returns it with its buffers.
 
         Raises FI_EBADFLAGS, FI_EMSGSIZE, FI_EINVAL and what buffers raise.
         """
@@ -348,12 +351,12 @@ class ReceiveOperations(FabricObject):
         self.domain._deferrals.add(deferral)
 
     def _telling_queue(self) -> "CompletionQueue[Any] | None":
-        """The queue that hears of receives which fail before they are posted."""
+        """Return the queue that reports receives which fail before they are posted."""
         assert self._receiver is not None
         return self._receiver.queue
 
     def _telling_queues(self) -> "Sequence[CompletionQueue[Any] | None]":
-        """All queues that may hear of a receive; None if nobody does."""
+        """Return all queues that may report a receive; None in place of a missing queue."""
         return [None if self._receiver is None else self._receiver.queue]
 
     def _prepare(self, receive: Receive, buffers: Sequence[Local]) -> None:
@@ -400,7 +403,7 @@ class ReceiveOperations(FabricObject):
 
 
 class Receiving(ReceiveOperations):
-    """What receives by itself: an endpoint, or a context that receives are posted to."""
+    """An object that receives by itself: an endpoint, or a context that receives are posted to."""
 
     _receiver: Receiver
 
@@ -411,7 +414,9 @@ class Receiving(ReceiveOperations):
 
     @property
     def rx_size_left(self) -> int:
-        """How many more may come before that, and receives can be posted before there are ``rx_size``, which the
-        memory alone limits: ``fi_rx_size_left``."""
+        """Receives that can be posted, and entries that may come, within ``rx_size`` of either: ``fi_rx_size_left``.
+
+        Only memory limits the receives beyond ``rx_size``.
+        """
         self._check_open()
         return self._receiver.size_left

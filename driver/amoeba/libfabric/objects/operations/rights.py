@@ -1,4 +1,4 @@
-"""What an endpoint may begin, as its capabilities say: a mask of few bits, tested in every call.
+"""The operations that an endpoint's capabilities allow: a mask of few bits, tested in every call.
 
 An operation that needs ``MAY_READ`` is refused by ``if MAY_READ & ~rights: raise not_permitted(MAY_READ & ~rights)``.
 """
@@ -44,11 +44,11 @@ _DIRECTIONS = (
     (Caps.FI_MSG | Caps.FI_TAGGED, Caps.FI_SEND | Caps.FI_RECV),
     (Caps.FI_RMA | Caps.FI_ATOMIC, Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE),
 )
-"""fi_getinfo(3): of whom no direction is named, all are meant."""
+"""fi_getinfo(3): capabilities that name no direction mean all directions."""
 
 
 def rights_of(caps: Caps | None, *, datagrams: bool = False) -> int:
-    """The rights that these capabilities give, of which None are all; ``datagrams`` reach no memory."""
+    """Return the rights that these capabilities give; None: all rights. ``datagrams`` reach no memory."""
     rights = NO_MEMORY if datagrams else ALL_RIGHTS
     if caps is None:
         return rights
@@ -59,7 +59,7 @@ def rights_of(caps: Caps | None, *, datagrams: bool = False) -> int:
 
 
 def not_permitted(missing: int, *, datagrams: bool = False) -> FabricError:
-    """FI_EOPNOTSUPP for an operation that needs these rights, which the endpoint has not."""
+    """Return FI_EOPNOTSUPP for an operation that needs these rights, which the endpoint does not have."""
     if datagrams and missing & ~NO_MEMORY:
         return fabric_error(Errno.FI_EOPNOTSUPP, "datagram endpoints have neither RMA nor atomics")
     needed = Caps(0)

@@ -108,7 +108,7 @@ class Msg:
     msg_iov: Sequence[Buffer]
     """The message, or where it goes."""
     addr: int = FI_ADDR_UNSPEC
-    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    """The destination of a send; the source of a receive, FI_ADDR_UNSPEC: anybody."""
     desc: Descs = None
     context: Any = None
     """Comes back in the completion."""
@@ -123,7 +123,7 @@ class TaggedMsg:
     msg_iov: Sequence[Buffer]
     """The message, or where it goes."""
     addr: int
-    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    """The destination of a send; the source of a receive, FI_ADDR_UNSPEC: anybody."""
     tag: int
     """64 bits."""
     ignore: int = 0
