@@ -260,7 +260,7 @@ def test_json_says_what_was_measured_and_on_what():
         (("-t", "tag_lat", "-R", 101), "'--percentile' .*less than or equal to 100"),
         (("-t", "tag_lat", "-d", "abacus"), "--device: .*'abacus'"),
         (("-t", "tag_lat", "-d", "model,model,model"), "--device: 3 devices .* 2 ranks"),
-        (("-t", "tag_lat", "--csv", "--json"), "--csv and --json"),
+        (("-t", "tag_lat", "--csv", "--json"), "expected --csv or --json, got both"),
         (("127.0.0.1",), "--test: "),
     ],
 )

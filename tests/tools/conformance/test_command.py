@@ -70,11 +70,11 @@ def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
         (("--device", "abacus"), "--device: .*'abacus'"),
         (("--page", "fi_telepathy"), "--page: .*'fi_telepathy'"),
         (("--loss", "2"), "'--loss': .*less than or equal to 1"),
-        (("--switch", "none", "--buffer", "9000"), "--switch: without a switch"),
-        (("--switch", "drop", "--listen", "127.0.0.1:0"), "--switch: between processes"),
+        (("--switch", "none", "--buffer", "9000"), "--switch: --buffer and --mark need --switch"),
+        (("--switch", "drop", "--listen", "127.0.0.1:0"), "--switch: a switch joins NICs of one process only"),
         (("--progress", "perhaps"), "'--progress': .*'perhaps'"),
         (("--listen", "7471"), "--listen: expected HOST:PORT, got '7471'"),
-        (("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: .*listens, .* connect"),
+        (("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: expected --listen .* got both"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments, said):

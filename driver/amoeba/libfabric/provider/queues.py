@@ -5,7 +5,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
-from amoeba.core.waiting import readable_within
+from amoeba.core.waiting import HasFileno, readable_within
 from amoeba.embed import Memory, out_of_turn
 from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
@@ -179,9 +179,9 @@ class Queues:
         """Sleep until the queue has an event, or a frame has arrived for the NIC."""
         longest = _MOST_REST if left is None else min(left, _MOST_REST)
         outside = self._process.nic.network.outside
-        descriptors = [] if outside is None else [outside]
+        descriptors: list[int | HasFileno] = [] if outside is None else [outside]
         if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
-            descriptors.append(fid.thing.fileno())
+            descriptors.append(fid.thing)
         readable_within(descriptors, longest)
 
     def _event(self, fid: Fid, event: Any, buf: int, size: int, flags: int) -> int | None:
