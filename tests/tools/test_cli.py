@@ -69,7 +69,7 @@ def test_failures_are_one_line_and_status_1():
         (("gups", "--listen", "7471"), "--listen: expected HOST:PORT, got '7471'"),
         (("gups", "--listen", "127.0.0.1:65536"), "--listen: expected HOST:PORT, got '127.0.0.1:65536'"),
         (("gups", "--connect", ":7471"), "--connect: expected HOST:PORT, got ':7471'"),
-        (("gups", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: expected --listen .* got both"),
+        (("gups", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: .* got both"),
         (("gups", "--connect", "127.0.0.1:7471", "--ranks", 2), "--ranks: the process with --listen sets"),
         (("gups", "--listen", "127.0.0.1:0", "--device", "model,model"), "--ranks: 2 devices .* 1 rank"),
         (("trace", "--vcd", "x.vcd"), "--vcd: only an RTL NIC"),
