@@ -1,4 +1,7 @@
-"""C programs and Verilog find the slots of a key where the model does: ``amoeba.h`` and ``amoeba_keys.vh``."""
+"""C programs and Verilog find the slots of a key where the model does, by the generated header files.
+
+Covers ``generate/key_slots.py``.
+"""
 
 import os
 import random

@@ -1,4 +1,7 @@
-"""The SystemRDL compiler reads the register map as the model declares it, and as a NIC of the model behaves."""
+"""The SystemRDL compiler reads the register map as the model declares it, and as a NIC of the model behaves.
+
+Covers ``generate/system_rdl.py``.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -172,10 +172,11 @@ class Progress:
 
     def start(self, worker: Attended) -> None:
         """Have the thread serve this worker; starts the thread if necessary."""
-        self.by_thread.add(worker)
-        if self._thread is not None:
-            self._wake()
-            return
+        with self.guard:  # a running thread goes through its workers
+            self.by_thread.add(worker)
+            if self._thread is not None:
+                self._wake()
+                return
         self._alarm = WaitFd()
         self._stopping = False
         self.threaded = True
