@@ -152,7 +152,7 @@ def _lines(plan: list[Feature]) -> Iterator[str]:
     yield "Generated from tests/testplan.toml by tests/testplan.py: edit there. A test holds this page fresh, and"
     yield "sees to it that everything named here exists."
     yield ""
-    yield "What is promised, where, and what shows it. `cocotb/<folder>/<name>` is the bench"
+    yield "The features, their sources, and the tests that show them. `cocotb/<folder>/<name>` is the bench"
     yield "`tests/hw/<folder>/bench_<name>.py`, `proof/` an entry of `tests/formal/catalog.py`, all else"
     yield "`tests/<folder>/test_<name>.py`; a name stands for all that begin so."
 

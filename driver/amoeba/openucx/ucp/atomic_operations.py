@@ -1,4 +1,4 @@
-"""What UCP's atomics are to the NIC: three numberings of the operations, and the descriptors of each kind.
+"""Descriptors of UCP's atomics: the NIC's number of each operation, and the fields of each kind.
 
 UCX numbers posted, fetching and nbx operations differently, so each has a table. Operands and compare values travel
 in the descriptor: they may be changed at once, and a reply may overwrite one of them. SWAP is an atomic write that
@@ -45,7 +45,7 @@ POST_OPS: dict[int, int] = {
     ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_OR: _OR,
     ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_XOR: _XOR,
 }
-"""The NIC's operation by what ucp_atomic_post is given."""
+"""The NIC's operation for an opcode of ucp_atomic_post."""
 FETCH_OPS: dict[int, int] = {
     ucp_atomic_fetch_op_t.UCP_ATOMIC_FETCH_OP_FADD: _ADD,
     ucp_atomic_fetch_op_t.UCP_ATOMIC_FETCH_OP_SWAP: SWAP,
@@ -54,7 +54,7 @@ FETCH_OPS: dict[int, int] = {
     ucp_atomic_fetch_op_t.UCP_ATOMIC_FETCH_OP_FOR: _OR,
     ucp_atomic_fetch_op_t.UCP_ATOMIC_FETCH_OP_FXOR: _XOR,
 }
-"""The same of ucp_atomic_fetch_nb."""
+"""The NIC's operation for an opcode of ucp_atomic_fetch_nb."""
 OPS: dict[int, int] = {
     ucp_atomic_op_t.UCP_ATOMIC_OP_ADD: _ADD,
     ucp_atomic_op_t.UCP_ATOMIC_OP_SWAP: SWAP,
@@ -63,7 +63,7 @@ OPS: dict[int, int] = {
     ucp_atomic_op_t.UCP_ATOMIC_OP_OR: _OR,
     ucp_atomic_op_t.UCP_ATOMIC_OP_XOR: _XOR,
 }
-"""The same of ucp_atomic_op_nbx."""
+"""The NIC's operation for an opcode of ucp_atomic_op_nbx."""
 _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
 """By bytes."""
 

@@ -40,7 +40,7 @@ _CLIENT = struct.Struct("<IQ")
 
 
 class SocketWorker(Watcher, Protocol):
-    """What this needs of a worker."""
+    """The parts of a worker that connections use."""
 
     wireup: Wireup
 

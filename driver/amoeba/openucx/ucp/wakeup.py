@@ -38,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class WakingWorker(Protocol):
-    """What this needs of a worker that no other part of it does."""
+    """The parts of a worker that only wakeup uses."""
 
     sources: Sources | None
 

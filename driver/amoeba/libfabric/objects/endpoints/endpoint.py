@@ -42,7 +42,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         Operands, compare values, and memory for fetched data, used in place: buffers are kept alive, and must
         not be changed, until the operation completes. At most 8 bytes of operands are copied at once.
     iov, comparev, resultv : sequence of contiguous buffers
-        The same in pieces, at most :attr:`iov_limit`, or more if the ring has an entry for every stretch of
+        Such buffers in pieces: at most :attr:`iov_limit`, or more if the ring has an entry for every stretch of
         memory that is consecutive on all sides. Empty pieces are skipped. A message has any number of pieces,
         which are copied into one; a receive 16, into which short messages are copied.
     dest_addr : int

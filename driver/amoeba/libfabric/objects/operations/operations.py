@@ -144,9 +144,9 @@ class Operations(FabricObject):
         self._open_peers: dict[int, int] = {}
         """Entries of the peer table by ``dest_addr``, of those that can be sent to at once."""
         self._open_for_messages: dict[int, int] = {}
-        """The same for messages; with lanes, theirs may be other entries."""
+        """Entries of the peer table for messages, by ``dest_addr``; with lanes, they may be other entries."""
         self._near: dict[int, int] = {}
-        """The same where RMA and atomics take no other way: none of connected and datagram endpoints."""
+        """Entries for :meth:`_number`; empty for connected endpoints and endpoints without all rights."""
         super().__init__(domain if parent is None else parent)
 
     @property

@@ -237,9 +237,8 @@ def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
 
 
 def _op_of(opcode: Any, table: dict[int, int], kind: type[enum.IntEnum]) -> int:
-    op: int | None = table.get(opcode) if opcode.__class__ is kind else None
-    if op is None:
-        op = table.get(number := integer("opcode", opcode))
+    """Return the NIC's operation for an opcode that is a plain number. Raises INVALID_PARAM for others."""
+    op = table.get(number := integer("opcode", opcode))
     if op is None:
         raise invalid_param(f"opcode: expected a {kind.__name__}, got {number}")
     return op
