@@ -343,14 +343,14 @@ def test_the_command_has_a_switch_and_says_it_again(monkeypatch):
     [
         (("--loss", 2), "'--loss': .*less than or equal to 1"),
         (("--switch", "lossy"), "'--switch': .*'lossy'"),
-        (("--mark", 100), "--switch: without a switch"),
-        (("--buffer", 100), "--switch: without a switch"),
-        (("--switch", "drop", "--listen", "127.0.0.1:0"), "--switch: between processes"),
+        (("--mark", 100), "--switch: --buffer and --mark need --switch"),
+        (("--buffer", 100), "--switch: --buffer and --mark need --switch"),
+        (("--switch", "drop", "--listen", "127.0.0.1:0"), "--switch: a switch joins NICs of one process only"),
         (("--window", 0), "'--window': .*greater than or equal to 1"),
         (("--seed", -1), "'--seed': .*greater than or equal to 0"),
         (("--device", "abacus"), "--device: .*'abacus'"),
-        (("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: .*listens, .* connect"),
-        (("--connect", "127.0.0.1:7471", "--ranks", 2), "--ranks: .*listens"),
+        (("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"), "--connect: expected --listen in one process"),
+        (("--connect", "127.0.0.1:7471", "--ranks", 2), "--ranks: the process with --listen sets"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments, said):
