@@ -21,7 +21,7 @@ __all__ = ["LIMIT", "batches_grid", "measure", "misses"]
 LIMIT = 150
 """Maximum nanoseconds of an operation in a batch, posting and completing together."""
 _BATCH = 1024
-_UNDER_WAY = 8
+_OUTSTANDING = 8
 """Batches, or as many operations, that are posted before the NICs begin."""
 _ROUNDS = 7
 _QUIET = 20
@@ -46,11 +46,11 @@ def _seconds(
     for _ in range(_ROUNDS):
         swallowed: dict[int, int] = {}
         device.write = swallowed.__setitem__  # type: ignore[method-assign]
-        for _ in range(_UNDER_WAY):
+        for _ in range(_OUTSTANDING):
             start = time.process_time()
-            for _ in range(calls // _UNDER_WAY):
+            for _ in range(calls // _OUTSTANDING):
                 post()
-            best[0] = min(best[0], (time.process_time() - start) / (calls // _UNDER_WAY))
+            best[0] = min(best[0], (time.process_time() - start) / (calls // _OUTSTANDING))
         del device.write
         for offset, value in swallowed.items():
             device.write(offset, value)
@@ -77,7 +77,7 @@ def measure(batch: int = _BATCH) -> dict[str, Any]:
         region = target.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
         desc = source.mr_reg(local, MrAccess.FI_READ | MrAccess.FI_WRITE)
         queue, peers = source.cq_open(), source.av_open()
-        endpoint = source.endpoint(tx_size=_UNDER_WAY * batch, cq=queue, av=peers)
+        endpoint = source.endpoint(tx_size=_OUTSTANDING * batch, cq=queue, av=peers)
         heard, known = target.cq_open(), target.av_open()
         servers = [target.endpoint(cq=heard, av=known) for _ in range(2)]
         several = np.array([peers.insert(server.getname()) for server in servers])[rng.integers(0, 2, batch)]
@@ -117,13 +117,13 @@ def measure(batch: int = _BATCH) -> dict[str, Any]:
         }
         for name, (post, post_one) in pairs.items():
             nanoseconds = {}
-            posting, completing = _seconds(fabric, source.nic.device, queue, post, _UNDER_WAY)
+            posting, completing = _seconds(fabric, source.nic.device, queue, post, _OUTSTANDING)
             nanoseconds["post"], nanoseconds["complete"] = posting / batch * 1e9, completing / batch * 1e9
             if post_one is not None:
                 nanoseconds["single"] = sum(_seconds(fabric, source.nic.device, queue, post_one, batch)) * 1e9
             calls[name] = {what: round(each, 1) for what, each in nanoseconds.items()}
         endpoint.close()
-    return {"batch": batch, "under_way": _UNDER_WAY, "calls": calls}
+    return {"batch": batch, "outstanding": _OUTSTANDING, "calls": calls}
 
 
 def batches_grid(measured: dict[str, Any]) -> Grid:

@@ -97,10 +97,10 @@ def _cycles_each(pair: Pair, count: int, post: Callable[[int, OpFlags], None]) -
     device.tracing = True
     posted = done = 0
     while done < count:
-        room = min(RING - (posted - done), count - posted)
-        for index in range(posted, posted + room):
-            post(index, OpFlags(0) if index == posted + room - 1 else OpFlags.FI_MORE)
-        posted += room
+        space = min(RING - (posted - done), count - posted)
+        for index in range(posted, posted + space):
+            post(index, OpFlags(0) if index == posted + space - 1 else OpFlags.FI_MORE)
+        posted += space
         done += len(pair.queue.read(RING))
     return middle_half(device, count)
 

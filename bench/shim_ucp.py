@@ -11,10 +11,10 @@ from amoeba.openucx.libucp import atomics, completions, transfers
 from amoeba.openucx.libucp.atomics import Atomics
 from amoeba.openucx.libucp.buffers import Buffers
 from amoeba.openucx.libucp.completions import Completions
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.library import LIBRARY as LIBUCP
 from amoeba.openucx.libucp.process import Process
 from amoeba.openucx.libucp.start import sent_off
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.libucp.transfers import Transfers
 from amoeba.openucx.ucp.constants import ucp_atomic_op_t, ucp_op_attr_t
 from amoeba.openucx.ucp.endpoint import Endpoint
@@ -82,8 +82,8 @@ LIBRARY = dataclasses.replace(
 def start(binding: Binding) -> None:
     """Define the library's functions: those that are measured as libucp does, all others as nothing."""
     ffi, lib = binding.ffi, binding.lib
-    memory, things, process = Memory(ffi), Things(), Process()
-    buffers, requests = Buffers(ffi, memory), Completions(ffi, lib, memory, things, process)
+    memory, handles, process = Memory(ffi), HandleTable(), Process()
+    buffers, requests = Buffers(ffi, memory), Completions(ffi, lib, memory, handles, process)
     request = RequestMemory(0)
     requests.hooks(0, ffi.NULL, ffi.NULL)[0](request)
 
@@ -97,9 +97,9 @@ def start(binding: Binding) -> None:
                 setattr(part, name, done)
     transfers.ucp_put_nbi = lambda *arguments: 0  # type: ignore[assignment]
     completions.ucp_request_check_status = lambda found: 0  # type: ignore[assignment]
-    numbers = (things.add(object.__new__(kind)) for kind in (Endpoint, Worker, RemoteKey))
+    numbers = (handles.add(object.__new__(kind)) for kind in (Endpoint, Worker, RemoteKey))
     lib.shim_objects(*numbers, request.area)
-    parts = (Transfers(ffi, memory, things, requests, buffers), Atomics(memory, things, requests, buffers), requests)
+    parts = (Transfers(ffi, memory, handles, requests, buffers), Atomics(memory, handles, requests, buffers), requests)
     for function in LIBRARY.functions:
         name = function.name
         kind = next((kind for kind in KINDS if kind.split()[0] == name), None)

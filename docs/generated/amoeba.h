@@ -204,7 +204,7 @@ struct amoeba_rx_descriptor {
     uint64_t context; /* The application's context, returned in events. */
     uint32_t source_ip; /* IPv4 address wanted if DIRECTED. */
     uint32_t source_context; /* Context of the sender wanted if DIRECTED. */
-    uint32_t least_room; /* A MULTI buffer with less free space than this is used up. */
+    uint32_t least_space; /* A MULTI buffer with less free space than this is used up. */
     uint32_t reserved1; /* Zero. */
     uint64_t reserved2; /* Zero. */
 };

@@ -41,7 +41,7 @@ class CommitQueue(wiring.Component):
                 "commit": In(1),
                 "rollback": In(1),
                 "o": Out(stream.Signature(shape)),
-                "room": Out(range(depth + 1)),
+                "space": Out(range(depth + 1)),
             }
         )
         # One bit more than an address, so that full and empty differ.
@@ -59,8 +59,8 @@ class CommitQueue(wiring.Component):
         tail = Signal(width)
         m.d.comb += [
             used.eq(self._tail - self._head),
-            self.room.eq(self._depth - used),
-            self.i.ready.eq(self.room != 0),
+            self.space.eq(self._depth - used),
+            self.i.ready.eq(self.space != 0),
             write.en.eq(self.i.valid & self.i.ready),
             write.addr.eq(self._tail[:-1]),
             write.data.eq(self.i.p),

@@ -15,11 +15,11 @@ __all__ = [
     "CHECK_REPORT",
     "COUNTERS",
     "DUPLICATE",
+    "EPOCH_BITS",
     "EVENT_CLAIM",
     "EVENT_ORDER",
     "GAP_PASSAGE",
     "GENERATION_BITS",
-    "INCARNATION_BITS",
     "KEPT_ANSWER",
     "LOCATED_REQUEST",
     "MESSAGE",
@@ -40,7 +40,7 @@ COUNTERS = 3
 GENERATION_BITS = 16
 """A context's generation changes when it is disabled; event entries that an earlier one reserved are forgotten."""
 
-INCARNATION_BITS = 8
+EPOCH_BITS = 8
 """A target PDC's connection epoch changes when it is opened, if something was accepted since it was opened before.
 Requests of several epochs can be in the target at once, but fewer than 2**8 requests."""
 
@@ -55,11 +55,11 @@ SEQUENCED_REQUEST = data.StructLayout(
     {
         "header": FRAME_HEADER,
         "pdc": 16,
-        "incarnation": INCARNATION_BITS,
+        "epoch": EPOCH_BITS,
         "dropped": 1,  # not accepted: only its payload is still to be swallowed, or kept
         "gap": GAP_PASSAGE,
-        "promised": 1,  # an entry for its event is reserved
-        "slot_promised": 1,  # and an unexpected slot
+        "reserved": 1,  # an entry for its event is reserved
+        "slot_reserved": 1,  # and an unexpected slot
         "receive_kept": 1,  # or a receive that it meets is kept for it
         "receiver": 8,  # the context of which they are: for messages see Receivers
         "generation": GENERATION_BITS,  # of that context at that time
@@ -80,7 +80,7 @@ EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERAT
 
 EVENT_ORDER = data.StructLayout(
     {
-        "promised": 1,  # an entry of the ring is reserved: to be used or released
+        "reserved": 1,  # an entry of the ring is reserved: to be used or released
         "context": 8,
         "generation": GENERATION_BITS,
         "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
@@ -108,7 +108,7 @@ _DESTINATION = {
     "retx": 1,
     "spdcid": 16,  # the target's PDC
     "dpdcid": 16,
-    "incarnation": INCARNATION_BITS,
+    "epoch": EPOCH_BITS,
 }
 """The answered packet, and the destination of its answer."""
 
@@ -139,7 +139,7 @@ MESSAGE = data.StructLayout(
         "tagged": 1,
         "rendezvous": 1,
         "atomic": 1,
-        "slot_promised": 1,  # also to one that the checks refuse
+        "slot_reserved": 1,  # also to one that the checks refuse
         "receive_kept": 1,  # it meets a receive, and needs no slot
         "target_generation": GENERATION_BITS,  # of the context that it is for, when it was accepted
     }
@@ -183,7 +183,7 @@ RECEIVE_REPLY = data.StructLayout({"valid": 1, "found": 1})
 KEPT_ANSWER = data.StructLayout(
     {
         "psn": 32,
-        "incarnation": INCARNATION_BITS,
+        "epoch": EPOCH_BITS,
         "return_code": 6,
         "message_id": 16,
         "job_id": 24,

@@ -125,7 +125,7 @@ class ReceiveFlags(enum.IntFlag):
     TAGGED = 1 << 0
     """Tagged messages are wanted, else only untagged ones."""
     MULTI = 1 << 1
-    """The buffer takes message after message while ``least_room`` bytes are left. Each but the first begins at the
+    """The buffer takes message after message while ``least_space`` bytes are left. Each but the first begins at the
     nearest address behind the one before that is a multiple of 64."""
     DIRECTED = 1 << 2
     """Only messages from ``source_ip`` and ``source_context``."""
@@ -148,7 +148,7 @@ RX_DESCRIPTOR = Record(
         Field("context", 64, "The application's context, returned in events."),
         Field("source_ip", 32, "IPv4 address wanted if DIRECTED."),
         Field("source_context", 32, "Context of the sender wanted if DIRECTED."),
-        Field("least_room", 32, "A MULTI buffer with less free space than this is used up."),
+        Field("least_space", 32, "A MULTI buffer with less free space than this is used up."),
         Field("reserved1", 32, "Zero."),
         Field("reserved2", 64, "Zero."),
     ),

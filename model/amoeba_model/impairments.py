@@ -9,7 +9,7 @@ from amoeba_model.device import DeviceError
 
 __all__ = ["PERFECT", "Copy", "Impairments"]
 
-_MOST_FLIPS = 3
+_MAX_FLIPS = 3
 _CHANCES = ("loss", "duplication", "corruption", "reordering")
 
 
@@ -100,7 +100,7 @@ PERFECT = Impairments()
 
 def _damaged(chance: random.Random, data: bytes) -> tuple[bytes, str]:
     """Damage a frame, and return it with a description of the damage."""
-    kind = chance.randint(0, _MOST_FLIPS)
+    kind = chance.randint(0, _MAX_FLIPS)
     if kind == 0 and len(data) > 1:
         length = chance.randrange(1, len(data))
         return data[:length], f"cut off after {length} bytes"

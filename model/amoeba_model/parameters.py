@@ -7,7 +7,7 @@ from amoeba_model.opcodes import Datatype, Op
 
 __all__ = ["BUILDS", "NicParameters", "named_build"]
 
-_MOST_SYN_PACKETS = 1 << 12
+_MAX_SYN_PACKETS = 1 << 12
 """Until the first answer, a packet's offset from the first one travels in 12 bits."""
 
 _LEAST_AFTER_LOSS = 16
@@ -33,7 +33,7 @@ class NicParameters:
     """Packet delivery contexts kept for initiators elsewhere."""
     window: int = 256
     """Request packets a PDC may have unacknowledged, and answers a target PDC keeps; a power of two, at most 4096."""
-    gap_slots: int = 32
+    out_of_order_entries: int = 32
     """Packets of all target PDCs together that are kept until those before them have come: 0 (none) to 256."""
     payload: int = 4096
     """Most payload bytes in one frame; a multiple of 64."""
@@ -60,15 +60,15 @@ class NicParameters:
         for name in ("keys", "peers", "target_pdcs", "window", "lines", "receives", "unexpected", "event_counters"):
             if not _power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
-        if self.window > _MOST_SYN_PACKETS:
-            raise ValueError(f"window must be at most {_MOST_SYN_PACKETS}, got {self.window}")
+        if self.window > _MAX_SYN_PACKETS:
+            raise ValueError(f"window must be at most {_MAX_SYN_PACKETS}, got {self.window}")
         for name in ("receives", "unexpected"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
-        if not 0 <= self.gap_slots <= 256:
-            raise ValueError(f"gap_slots must be 0 to 256, got {self.gap_slots}")
+        if not 0 <= self.out_of_order_entries <= 256:
+            raise ValueError(f"out_of_order_entries must be 0 to 256, got {self.out_of_order_entries}")
         if not 1 <= self.contexts <= 32:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:
@@ -92,7 +92,7 @@ class NicParameters:
     @property
     def window_after_loss(self) -> int:
         """Request packets that a PDC may have unacknowledged after a loss: fewer than a target like this keeps."""
-        return min(self.window, max(_LEAST_AFTER_LOSS, self.gap_slots * 3 // 4))
+        return min(self.window, max(_LEAST_AFTER_LOSS, self.out_of_order_entries * 3 // 4))
 
     def cells(self) -> tuple[Cell, ...]:
         """List the (form, operation, datatype) cells that a NIC built with these parameters executes."""
@@ -104,7 +104,7 @@ class NicParameters:
 BUILDS: dict[str, NicParameters] = {
     "full": NicParameters(),
     "tiny": NicParameters(
-        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, gap_slots=8, payload=1024, lines=16,
+        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, out_of_order_entries=8, payload=1024, lines=16,
         receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
         ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
     ),

@@ -23,11 +23,11 @@ _NUMBER = slice(ENCAPSULATION_SIZE + 8, ENCAPSULATION_SIZE + 10)
 _SENDER = slice(6, 12)
 """Of an Ethernet header: the source's address."""
 _IP_DESTINATION = slice(30, 34)
-_MOST_FORMER = 16
+_MAX_FORMER = 16
 """Processes that had an address before and are remembered: a datagram of one of them is late, and dropped."""
-_MOST_HEARD = 4096
+_MAX_HEARD = 4096
 """Processes that are known by nothing but their frames; the one that was silent for longest is replaced."""
-_MOST_ASKED = 4096
+_MAX_ASKED = 4096
 """Processes that were sent requests; the one with the oldest last request is replaced."""
 _TURN = 256
 """Most processes that are probed at a time."""
@@ -43,9 +43,9 @@ class RemoteProcess:
     """Knowledge of a process, from its datagrams."""
 
     address: Link
-    incarnation: int | None = None
+    epoch: int | None = None
     """The number of the process in its datagrams; None before the first one."""
-    former: deque[int] = field(default_factory=lambda: deque(maxlen=_MOST_FORMER))
+    former: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_FORMER))
     """Numbers of the last processes that had the address before."""
     heard_at: float = 0.0
     """When its last frame came."""
@@ -57,7 +57,7 @@ class RemoteProcess:
     @property
     def awaited(self) -> bool:
         """Whether a NIC here may wait for the process, and would be notified of its end."""
-        return self.incarnation is not None and bool(self._requests)
+        return self.epoch is not None and bool(self._requests)
 
     def sends(self, frame: bytes) -> None:
         """Note a frame that goes to the process."""
@@ -81,7 +81,7 @@ class RemoteProcesses:
 
     The program names some, which stay. NICs here send requests to others, which stay until they are silent for long,
     or until too many others are sent requests. The rest is known by its frames alone. Nothing waits for such a
-    process: it is forgotten after ``silence`` seconds, or when too many others send frames.
+    process: it is forgotten after ``watchdog`` seconds, or when too many others send frames.
 
     ``clock`` tells the time in seconds.
     """
@@ -119,7 +119,7 @@ class RemoteProcesses:
         process = self._named.get(link)
         if process is None:
             process = self._asked.pop(link, None) or self._heard.pop(link, None) or RemoteProcess(link)
-            self._put(self._asked, process, _MOST_ASKED)
+            self._put(self._asked, process, _MAX_ASKED)
         return process
 
     def hear(self, link: Link) -> RemoteProcess:
@@ -127,7 +127,7 @@ class RemoteProcesses:
         process = self._named.get(link) or self._asked.get(link)
         if process is None:
             process = self._heard.pop(link, None) or RemoteProcess(link)
-            self._put(self._heard, process, _MOST_HEARD)
+            self._put(self._heard, process, _MAX_HEARD)
         process.heard_at = self._clock()
         return process
 
@@ -141,9 +141,9 @@ class RemoteProcesses:
         """Nothing waits for a process any more; one that the program has named stays."""
         self._asked.pop(process.address, None)
 
-    def expire(self, silence: float) -> None:
+    def expire(self, watchdog: float) -> None:
         """Forget the processes that are known by their frames alone and have sent none for so many seconds."""
-        oldest = self._clock() - silence
+        oldest = self._clock() - watchdog
         while self._heard:
             link = next(iter(self._heard))
             if self._heard[link].heard_at >= oldest:

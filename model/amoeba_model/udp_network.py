@@ -28,7 +28,7 @@ DATAGRAM_HEADER = Record(
         Field("version", 8, "2."),
         Field("kind", 8, "0: a frame follows; 1: a probe, which a live process answers; 2: the answer."),
         Field("destination", 48, "MAC address of the NIC on whose link the frame arrives; zero without a frame."),
-        Field("incarnation", 32, "Random number of the sending process."),
+        Field("epoch", 32, "Random number of the sending process."),
     ),
     "Header of a frame in a UDP datagram: it repeats the destination, since the frame may be damaged.",
     order="big",
@@ -39,9 +39,9 @@ _IP_RECVERR = 11
 """Linux: keep what ICMP says of datagrams, with the address that they were sent to."""
 _EXTENDED_ERROR = struct.Struct("=I")
 """The error number, first in ``struct sock_extended_err``."""
-_MOST_DATAGRAM = 65507
+_MAX_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
-_MOST_FRAME = _MOST_DATAGRAM - DATAGRAM_HEADER.size
+_MAX_FRAME = _MAX_DATAGRAM - DATAGRAM_HEADER.size
 _BUFFER = 1 << 22
 """Bytes asked of the operating system for frames that wait; it may grant less."""
 _ATTEMPTS = 64
@@ -57,9 +57,9 @@ _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _GLANCES = 16
 """Looks, since something went on, that neither rest nor let time pass: a program has several queues."""
-_MOST_ARRIVING = 16 << 20
+_MAX_ARRIVING = 16 << 20
 """Bytes of frames that a NIC's MAC holds: 16 windows of 256 packets. Senders may be faster than its simulation."""
-_MOST_SELECTED = 1024
+_MAX_SELECTED = 1024
 """Descriptors that select() knows."""
 _LONGEST_REST = 0.05
 """Seconds: one slow step on a busy machine is no reason to sleep for long."""
@@ -150,20 +150,20 @@ class UdpNetwork(Network):
         impairments: Impairments = PERFECT,
         idle_hz: float | None = None,
         keepalive: float = DEFAULT_KEEPALIVE,
-        silence: float = DEFAULT_SILENCE,
+        watchdog: float = DEFAULT_SILENCE,
         arithmetic: bool = False,
     ) -> None:
         super().__init__(latency, impairments)
         if idle_hz is not None and not idle_hz > 0:
             raise DeviceError(f"time passes at more than 0 cycles per second, got {idle_hz}")
-        if not 0 < keepalive <= silence:
-            raise DeviceError(f"expected 0 < keepalive <= silence, got {keepalive} and {silence}")
+        if not 0 < keepalive <= watchdog:
+            raise DeviceError(f"expected 0 < keepalive <= silence, got {keepalive} and {watchdog}")
         self.idle_hz = idle_hz
         self.keepalive = keepalive
-        self.silence = silence
+        self.watchdog = watchdog
         self.arithmetic = arithmetic
         self.resets = 0
-        self.incarnation = secrets.randbits(32)
+        self.epoch = secrets.randbits(32)
         self.strangers = 0
         self.malformed = 0
         self.outdated = 0
@@ -207,7 +207,7 @@ class UdpNetwork(Network):
         if mac in self._remote:
             raise DeviceError(f"MAC address {mac.hex(':')} is already connected, at {self._remote[mac].address}")
         super().attach(device, mac)
-        device.bound_reception(_MOST_ARRIVING)
+        device.bound_reception(_MAX_ARRIVING)
 
     def connect(self, mac: bytes, host: str, port: int) -> None:
         """Send frames for a MAC address to another process, and take frames from there.
@@ -285,7 +285,7 @@ class UdpNetwork(Network):
 
     def _comes(self, longest: float) -> bool:
         """Sleep until a datagram is there, at most ``longest`` seconds; whether one is."""
-        if self._socket.fileno() < _MOST_SELECTED:
+        if self._socket.fileno() < _MAX_SELECTED:
             return bool(select.select([self._socket], [], [], longest)[0])
         poll = select.poll()  # knows nothing below a millisecond
         poll.register(self._socket, select.POLLIN)
@@ -325,7 +325,7 @@ class UdpNetwork(Network):
         """Take the datagrams that are there."""
         for _ in range(_BATCH):
             try:
-                datagram, sender = self._socket.recvfrom(_MOST_DATAGRAM, socket.MSG_DONTWAIT)
+                datagram, sender = self._socket.recvfrom(_MAX_DATAGRAM, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:
@@ -350,10 +350,10 @@ class UdpNetwork(Network):
         if now < self._next_probe:
             return
         self._next_probe = now + self.keepalive
-        self.processes.expire(self.silence)
+        self.processes.expire(self.watchdog)
         for process in self.processes.turn():
             process.unanswered_probes += 1
-            if process.unanswered_probes * self.keepalive > self.silence:
+            if process.unanswered_probes * self.keepalive > self.watchdog:
                 process.unanswered_probes = 0
                 if not process.awaited:
                     self.processes.forget(process)
@@ -362,19 +362,19 @@ class UdpNetwork(Network):
 
     def _end(self, process: RemoteProcess | None, *, replaced: bool = False) -> None:
         """Answer for a process that is gone, if it was ever there."""
-        if process is not None and process.incarnation is not None:
+        if process is not None and process.epoch is not None:
             self.resets += 1
             for mac, nack in process.refusals(replaced=replaced):
                 self._enter(self.now, None, mac, nack)
 
-    def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
+    def _hear(self, process: RemoteProcess, epoch: int) -> bool:
         """Note a datagram of a process; return False if the process is one that another has replaced."""
-        if incarnation in process.former:
+        if epoch in process.former:
             return False
-        if process.incarnation is not None and process.incarnation != incarnation:
+        if process.epoch is not None and process.epoch != epoch:
             self._end(process, replaced=True)
-            process.former.append(process.incarnation)
-        process.incarnation, process.unanswered_probes = incarnation, 0
+            process.former.append(process.epoch)
+        process.epoch, process.unanswered_probes = epoch, 0
         return True
 
     def _take(self, datagram: bytes, sender: Link) -> None:
@@ -395,7 +395,7 @@ class UdpNetwork(Network):
             else:
                 self.strangers += 1
             return
-        if not self._hear(process, header["incarnation"]):
+        if not self._hear(process, header["epoch"]):
             self.outdated += 1
             return
         if kind != _FRAME:
@@ -437,11 +437,11 @@ class UdpNetwork(Network):
         link = self._route(destination, data)
         if link is None:
             return False
-        if len(data) > _MOST_FRAME:
+        if len(data) > _MAX_FRAME:
             host, port = link
             raise DeviceError(
                 f"cannot send a frame of {len(data)} bytes to {host}:{port}: "
-                f"a datagram holds up to {_MOST_FRAME} bytes"
+                f"a datagram holds up to {_MAX_FRAME} bytes"
             )
         if asks(data):
             self.processes.ask(link).sends(data)
@@ -454,7 +454,7 @@ class UdpNetwork(Network):
             version=_VERSION,
             kind=kind,
             destination=int.from_bytes(destination, "big"),
-            incarnation=self.incarnation,
+            epoch=self.epoch,
         )
         for _ in range(2):
             try:

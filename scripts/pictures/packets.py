@@ -74,8 +74,8 @@ def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
     return bottom
 
 
-def _words(drawing: Drawing, name: str, x: float, y: float, room: float) -> None:
+def _words(drawing: Drawing, name: str, x: float, y: float, space: float) -> None:
     """Draw as much of a name as fits: all of it is shown where the pointer rests."""
     shown = name if not name.startswith("reserved") else "0"
-    fits = int(room / 6.8)
+    fits = int(space / 6.8)
     drawing.text(x, y, shown if len(shown) <= fits else shown[: max(fits - 1, 1)] + "…", "small", at="middle")

@@ -116,14 +116,14 @@ class _Report(ctypes.Structure):
     _fields_ = (
         ("results", ctypes.c_void_p),
         ("result_cycles", ctypes.c_void_p),
-        ("results_room", ctypes.c_uint64),
+        ("results_space", ctypes.c_uint64),
         ("results_count", ctypes.c_uint64),
         ("write_cycles", ctypes.c_void_p),
         ("write_lines", ctypes.c_void_p),
-        ("writes_room", ctypes.c_uint64),
+        ("writes_space", ctypes.c_uint64),
         ("writes_count", ctypes.c_uint64),
         ("executed_cycles", ctypes.c_void_p),
-        ("executed_room", ctypes.c_uint64),
+        ("executed_space", ctypes.c_uint64),
         ("executed_count", ctypes.c_uint64),
         ("cycles", ctypes.c_uint64),
         ("most_reads", ctypes.c_uint64),
@@ -207,16 +207,16 @@ class MemoryBench:
         operand_beats = b"".join(self._pack_beats(request.operand) for request in requests if request.operand)
         compare_beats = b"".join(self._pack_beats(request.compare) for request in requests if request.compare)
         beat_size = _bytes(packet_beat(width))
-        room = sum(request.length // (width // 8) + 2 for request in requests)
-        executed_room, writes_room = len(requests) + 1, 4 * room + 64
-        results = np.zeros((room, beat_size), np.uint8)
+        space = sum(request.length // (width // 8) + 2 for request in requests)
+        executed_space, writes_space = len(requests) + 1, 4 * space + 64
+        results = np.zeros((space, beat_size), np.uint8)
         arrays = {
             name: np.zeros(size, np.uint64)
             for name, size in (
-                ("result", room),
-                ("write", writes_room),
-                ("lines", writes_room),
-                ("executed", executed_room),
+                ("result", space),
+                ("write", writes_space),
+                ("lines", writes_space),
+                ("executed", executed_space),
             )
         }
         rates = dict.fromkeys(("request", "operand", "result", "read", "data", "write"), chance) | (chances or {})
@@ -234,9 +234,9 @@ class MemoryBench:
             *rates.values(), writes_blocked_until, reset_at, limit, len(requests),
         )  # fmt: skip
         report = _Report(
-            results=results.ctypes.data, result_cycles=arrays["result"].ctypes.data, results_room=room,
+            results=results.ctypes.data, result_cycles=arrays["result"].ctypes.data, results_space=space,
             write_cycles=arrays["write"].ctypes.data, write_lines=arrays["lines"].ctypes.data,
-            writes_room=writes_room, executed_cycles=arrays["executed"].ctypes.data, executed_room=executed_room,
+            writes_space=writes_space, executed_cycles=arrays["executed"].ctypes.data, executed_space=executed_space,
         )  # fmt: skip
         self._run(ctypes.byref(setup), ctypes.byref(report))
         packets = self._unpack(results, arrays["result"], report.results_count)

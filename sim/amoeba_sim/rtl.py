@@ -360,9 +360,9 @@ class RtlDevice(SimulatedDevice):
     def bound_reception(self, size: int | None, *, pause: bool = False) -> None:
         if size is not None and size < 1:
             raise DeviceError(f"a MAC holds at least one byte, got {size}")
-        room = _NO_BOUND if size is None else size
-        stop_above, go_at = (room // 2, room // 4) if pause and size is not None else (_NO_BOUND, _NO_BOUND)
-        self._library.amoeba_bound_reception(self._open, room, stop_above, go_at)
+        space = _NO_BOUND if size is None else size
+        stop_above, go_at = (space // 2, space // 4) if pause and size is not None else (_NO_BOUND, _NO_BOUND)
+        self._library.amoeba_bound_reception(self._open, space, stop_above, go_at)
 
     def take_pauses(self) -> list[tuple[int, bool]]:
         handle = self._open

@@ -42,9 +42,9 @@ from amoeba_model.vfio import (
 )
 
 from amoeba_sim.vfio_user_function import PciFunction
-from amoeba_sim.vfio_user_memory import MOST_MAPS, PAGE
+from amoeba_sim.vfio_user_memory import MAX_MAPS, PAGE
 from amoeba_sim.vfio_user_protocol import (
-    MOST_DATA,
+    MAX_DATA,
     REGION_ACCESS,
     VERSION,
     Channel,
@@ -63,19 +63,19 @@ _ASLEEP = 3
 """How many times as long as it works a server at rest sleeps."""
 _FOLLOWING = 2e-4
 """Seconds that another message is waited for: a client rarely has only one, and a step may take long."""
-_MOST_AT_ONCE = 256
+_MAX_AT_ONCE = 256
 """Messages of each client in a round."""
-_MOST_REPORTED = 100
+_MAX_REPORTED = 100
 """Refused accesses of the NIC of one client that are printed."""
-_MOST_ROUNDS = 16
+_MAX_ROUNDS = 16
 """Rounds between steps, whatever clients have to say: their NICs' time has to pass."""
 _ANNOUNCED_DESCRIPTORS = 16
 """QEMU takes no larger number."""
 _CAPABILITIES = {
     "capabilities": {
         "max_msg_fds": _ANNOUNCED_DESCRIPTORS,
-        "max_data_xfer_size": MOST_DATA,
-        "max_dma_maps": MOST_MAPS,
+        "max_data_xfer_size": MAX_DATA,
+        "max_dma_maps": MAX_MAPS,
         "pgsizes": PAGE,
     }
 }
@@ -104,7 +104,7 @@ class _Connection:
     def serve(self) -> int:
         """Answer what has come; returns how many messages that were. Raises what ends the connection."""
         self.channel.flush()
-        for count in range(_MOST_AT_ONCE):
+        for count in range(_MAX_AT_ONCE):
             message = self.channel.receive()
             if message is None:
                 return count
@@ -112,7 +112,7 @@ class _Connection:
                 self._answer(message)
             finally:
                 message.close()
-        return _MOST_AT_ONCE
+        return _MAX_AT_ONCE
 
     def _answer(self, message: Message) -> None:
         if message.is_reply:
@@ -233,7 +233,7 @@ class _Connection:
 
     def _read(self, message: Message) -> bytes:
         offset, region, count = self._fields(REGION_ACCESS, message, sized=False)
-        if count > MOST_DATA:
+        if count > MAX_DATA:
             raise OSError(errno.E2BIG, f"{count} bytes at once")
         return REGION_ACCESS.pack(offset, region, count) + self._function.read(region, offset, count)
 
@@ -301,7 +301,7 @@ class _Port:
                 if isinstance(end, ProtocolError):
                     print(f"{self.path.name}: connection closed: {end}", file=sys.stderr, flush=True)
                 self.disconnect()
-        if served < _MOST_AT_ONCE:
+        if served < _MAX_AT_ONCE:
             self._accept()  # and not before what is known of the one before: it may have gone
         return served
 
@@ -338,7 +338,7 @@ class _Port:
         """Say what was refused, as a kernel says what its IOMMU refuses; not endlessly."""
         for fault in self.function.device.faults():
             self._reported += 1
-            if self._reported <= _MOST_REPORTED:
+            if self._reported <= _MAX_REPORTED:
                 print(f"{self.path.name}: {fault}", file=sys.stderr, flush=True)
 
     def check(self) -> bool:
@@ -414,7 +414,7 @@ class EndpointServer:
             self._wait(None if not self._connected else 0 if self._active else max(_ASLEEP * work, self._pace))
             if self._stopped():
                 return
-            for _ in range(_MOST_ROUNDS):
+            for _ in range(_MAX_ROUNDS):
                 if not self._answer():
                     break
                 self._wait(_FOLLOWING)

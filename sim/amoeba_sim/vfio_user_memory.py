@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from amoeba_model.network import SimulatedDevice
 
-__all__ = ["MOST_MAPS", "PAGE", "GuestMemory"]
+__all__ = ["MAX_MAPS", "PAGE", "GuestMemory"]
 
 PAGE = 4096
-MOST_MAPS = 65535
-_MOST_BYTES = 1 << 42
+MAX_MAPS = 65535
+_MAX_BYTES = 1 << 42
 """Of address space, for files of one host."""
 _ADDRESSES = 1 << 64
 
@@ -67,8 +67,8 @@ class GuestMemory:
         index = self._first_beyond(iova)
         if index < len(self._maps) and self._maps[index].iova < iova + size:
             raise OSError(errno.EEXIST, f"{self._maps[index].iova:#x} is mapped already")
-        if len(self._maps) >= MOST_MAPS:
-            raise OSError(errno.ENOSPC, f"more than {MOST_MAPS} maps")
+        if len(self._maps) >= MAX_MAPS:
+            raise OSError(errno.ENOSPC, f"more than {MAX_MAPS} maps")
         made = _Map(iova, size, writable, None, 0)
         if file is not None:
             made.file, address = self._use(file, offset + size, writable)
@@ -145,8 +145,8 @@ class GuestMemory:
             raise OSError(errno.EINVAL, f"the map ends at {end:#x} in a file of {status.st_size:#x} bytes")
         key = (status.st_dev, status.st_ino, status.st_size, writable)
         if key not in self._files:
-            if status.st_size + sum(size for _, _, size, _ in self._files) > _MOST_BYTES:
-                raise OSError(errno.ENOMEM, f"more than {_MOST_BYTES:#x} bytes of files")
+            if status.st_size + sum(size for _, _, size, _ in self._files) > _MAX_BYTES:
+                raise OSError(errno.ENOMEM, f"more than {_MAX_BYTES:#x} bytes of files")
             protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
             view = np.frombuffer(mmap.mmap(descriptor, status.st_size, mmap.MAP_SHARED, protection), np.uint8)
             self._files[key] = _File(view.ctypes.data, view)

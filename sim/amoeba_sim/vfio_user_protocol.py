@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 __all__ = [
     "HEADER",
-    "MOST_DATA",
-    "MOST_DESCRIPTORS",
+    "MAX_DATA",
+    "MAX_DESCRIPTORS",
     "REGION_ACCESS",
     "VERSION",
     "Channel",
@@ -31,11 +31,11 @@ VERSION = struct.Struct("<HH")
 """Major, minor; then JSON, ended by a zero byte."""
 REGION_ACCESS = struct.Struct("<QII")
 """Offset, region, count; then the data."""
-MOST_DATA = 1 << 20
+MAX_DATA = 1 << 20
 """Bytes that one message reads or writes."""
-MOST_DESCRIPTORS = 64
-_MOST_BYTES = HEADER.size + 64 + MOST_DATA
-_MOST_WAITING = 8 << 20
+MAX_DESCRIPTORS = 64
+_MAX_BYTES = HEADER.size + 64 + MAX_DATA
+_MAX_WAITING = 8 << 20
 """Bytes of answers that a client may leave unread."""
 
 
@@ -119,7 +119,7 @@ class Channel:
             wanted = HEADER.size
             if len(self._arrived) >= HEADER.size:
                 wanted = HEADER.unpack_from(self._arrived)[2]
-                if not HEADER.size <= wanted <= _MOST_BYTES:
+                if not HEADER.size <= wanted <= _MAX_BYTES:
                     raise ProtocolError(f"a message of {wanted} bytes")
             if len(self._arrived) == wanted:
                 return self._take()
@@ -133,9 +133,9 @@ class Channel:
         return message
 
     def _read(self, size: int) -> bool:
-        room = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
+        space = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
         try:
-            data, extra, flags, _ = self._socket.recvmsg(size, room, socket.MSG_CMSG_CLOEXEC)
+            data, extra, flags, _ = self._socket.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return False
         for level, kind, content in extra:
@@ -146,8 +146,8 @@ class Channel:
         if not data:
             raise EOFError("the other end is closed")
         self._arrived += data
-        if flags & socket.MSG_CTRUNC or len(self._descriptors) > MOST_DESCRIPTORS:
-            raise ProtocolError(f"a message with more than {MOST_DESCRIPTORS} descriptors")
+        if flags & socket.MSG_CTRUNC or len(self._descriptors) > MAX_DESCRIPTORS:
+            raise ProtocolError(f"a message with more than {MAX_DESCRIPTORS} descriptors")
         return True
 
     def reply(self, to: Message, body: bytes = b"", error: int = 0) -> None:
@@ -157,8 +157,8 @@ class Channel:
         flags = Flags.REPLY | (Flags.ERROR if error else 0)
         self._unsent += HEADER.pack(to.number, to.command, HEADER.size + len(body), flags, error) + body
         self.flush()
-        if len(self._unsent) > _MOST_WAITING:
-            raise ProtocolError(f"more than {_MOST_WAITING} bytes of answers are not read")
+        if len(self._unsent) > _MAX_WAITING:
+            raise ProtocolError(f"more than {_MAX_WAITING} bytes of answers are not read")
 
     def flush(self) -> None:
         """Send the unsent bytes, as far as the socket takes them."""

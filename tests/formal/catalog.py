@@ -13,10 +13,10 @@ from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.messages.kept_receives import KeptReceives
+from amoeba_hw.messages.slot_credits import SlotCredits
 from amoeba_hw.messages.slot_releases import SlotReleases
-from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
-from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.event_credits import EventCredits
 from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
@@ -32,10 +32,10 @@ from tests.formal.lanes import IntegerLanesSpec, proven_ops
 from tests.formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from tests.formal.lists import OrderedListsSpec
 from tests.formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
-from tests.formal.messages import BufferUseSpec, KeptReceivesSpec, SlotRoomSpec
-from tests.formal.pcie import CompletionRoomSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
+from tests.formal.messages import BufferUseSpec, KeptReceivesSpec, SlotCreditsSpec
+from tests.formal.pcie import CompletionCreditsSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
 from tests.formal.recovery import OldestAskedSpec, OldestResentSpec
-from tests.formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
+from tests.formal.requests import FenceSpec, OperandSpaceSpec, QueuePlacesSpec
 from tests.formal.reset import WarmResetSpec
 from tests.formal.streams import (
     PACKET,
@@ -49,7 +49,7 @@ from tests.formal.streams import (
 from tests.formal.target import (
     ClosingOrderSpec,
     CountOrdersSpec,
-    EventRoomSpec,
+    EventCreditsSpec,
     KeptAnswerSpec,
     ReceiversSpec,
     SequenceSpec,
@@ -208,10 +208,10 @@ PROOFS = [
         cover_depth=14,
     ),
     *_with_covers(
-        "operand_room",
+        "operand_space",
         "OperandRequester with 4 and 3 beats: never requests more beats than there is free space; all space is "
         "released; packets sent again go first; stream contract",
-        OperandRoomSpec,
+        OperandSpaceSpec,
         "bmc",
         8,
     ),
@@ -243,11 +243,11 @@ PROOFS = [
         9,
     ),
     *_with_covers(
-        "event_room",
-        "EventRooms: entries reserved and not consumed are at most n - 4; free space is found whenever there is "
+        "event_credit",
+        "EventCredits: entries reserved and not consumed are at most n - 4; free space is found whenever there is "
         "some, and is still free when a request that saw it reserves it, whatever receive descriptors take; releases"
         " of an earlier generation do not count",
-        EventRoomSpec,
+        EventCreditsSpec,
         "prove",
         3,
         cover_depth=20,
@@ -286,10 +286,10 @@ PROOFS = [
         cover_depth=12,
     ),
     *_with_covers(
-        "slot_room",
-        "SlotRooms of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot is "
+        "slot_space",
+        "SlotCredits of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot is "
         "held back; reservations from before the context was disabled do not count",
-        SlotRoomSpec,
+        SlotCreditsSpec,
         "prove",
         3,
         cover_depth=14,
@@ -455,11 +455,11 @@ PROOFS = [
         2,
     ),
     *_with_covers(
-        "completion_room",
+        "completion_credits",
         "CompletionBuffer of 4 lines and 2 tags: never requests more lines than there is space for; a line is "
         "delivered with the data of its own completions, however they are cut and mixed; no error without cause; "
         "stream contract",
-        CompletionRoomSpec,
+        CompletionCreditsSpec,
         "bmc",
         7,
         cover_depth=16,
@@ -501,8 +501,8 @@ PROOFS = [
     _warm_reset("PayloadGate", lambda: PayloadGate(8)),
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
-    _warm_reset("EventRooms", lambda: EventRooms(1)),
-    _warm_reset("SlotRooms", lambda: SlotRooms(1, 4)),
+    _warm_reset("EventCredits", lambda: EventCredits(1)),
+    _warm_reset("SlotCredits", lambda: SlotCredits(1, 4)),
     _warm_reset("KeptReceives", KeptReceives),
     _warm_reset("SlotReleases", lambda: SlotReleases(1, 2), assuming=lambda ports: ports.enabled),
     _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),

@@ -97,7 +97,7 @@ class CompleterSpec(wiring.Component):
         answered = (self.request.kind == RegisterRequestKind.MEMORY_READ) | (
             self.request.kind == RegisterRequestKind.OTHER_NON_POSTED
         )
-        under_way, waited = Signal(range(self._PLACES + 2)), Signal(5)
+        outstanding, waited = Signal(range(self._PLACES + 2)), Signal(5)
         is_read = Signal()
         for accesses, data in (
             (completer.accesses, completer.read_data),
@@ -111,13 +111,13 @@ class CompleterSpec(wiring.Component):
             request.payload.eq(self.request),
             completion.ready.eq(self.link_ready),
             completer.hold.eq(self.hold),
-            Assume(~is_read | (under_way < self._PLACES)),
+            Assume(~is_read | (outstanding < self._PLACES)),
             # A reset holds for a few cycles.
             Assume(~self.hold | completer.idle | (waited < 3)),
         ]
         taken = request.valid & request.ready
         m.d.sync += [
-            under_way.eq(under_way + (taken & answered) - (completion.valid & completion.ready)),
+            outstanding.eq(outstanding + (taken & answered) - (completion.valid & completion.ready)),
             waited.eq(waited + 1),
         ]
         with m.If(~request.valid | request.ready | self.hold):
@@ -138,7 +138,7 @@ class CompleterSpec(wiring.Component):
             ]
         m.d.comb += [
             Assert(waited <= 7),
-            Cover(taken & ~answered & (under_way == self._PLACES)),
+            Cover(taken & ~answered & (outstanding == self._PLACES)),
             Cover(completion.valid & (given == 2) & (completion.p.dwords == 2)),
         ]
         return m
@@ -166,11 +166,11 @@ class FunctionResetSpec(wiring.Component):
         with m.If(~function.hold & self.begins):
             m.d.sync += accessing.eq(1)
         # The link asks until it is done, and for some cycles longer.
-        under_way, was_reset, finished = Signal(), Signal(), Signal()
+        outstanding, was_reset, finished = Signal(), Signal(), Signal()
         m.d.sync += [
             was_reset.eq((was_reset | function.reset) & ~function.reset_done),
             finished.eq((finished | function.reset_done) & self.request),
-            under_way.eq((under_way | (self.request & ~finished)) & ~function.reset_done),
+            outstanding.eq((outstanding | (self.request & ~finished)) & ~function.reset_done),
         ]
         m.d.comb += [
             function.bus_master.eq(self.bus_master),
@@ -178,11 +178,11 @@ class FunctionResetSpec(wiring.Component):
             function.merger_idle.eq(~sending),
             function.reads_idle.eq(~reading),
             function.accesses_idle.eq(function.hold & ~accessing),
-            Assume(self.request | ~under_way),
-            Assert(~function.run | (self.bus_master & ~under_way)),
-            Assert(~function.reset | (under_way & function.hold & ~(sending | reading | accessing))),
-            Assert(~function.reset_done | (was_reset & under_way)),
-            Assert(under_way | ~was_reset),
+            Assume(self.request | ~outstanding),
+            Assert(~function.run | (self.bus_master & ~outstanding)),
+            Assert(~function.reset | (outstanding & function.hold & ~(sending | reading | accessing))),
+            Assert(~function.reset_done | (was_reset & outstanding)),
+            Assert(outstanding | ~was_reset),
             Cover(function.reset_done),
             Cover(finished & ~self.request),
         ]

@@ -45,15 +45,15 @@ class WindowCreditsSpec(wiring.Component):
         recently = Signal()
         m.d.sync += recently.eq(self.cut)
         m.d.comb += [
-            Assume(~self.cut | dut.room.bit_select(self.cut_peer, 1)),
+            Assume(~self.cut | dut.space.bit_select(self.cut_peer, 1)),
             Assume(~(self.cut & recently)),
         ]
-        under_way = [self._prove_peer(m, peer) for peer in range(self._peers)]
-        self._prove_contexts(m, under_way)
+        outstanding = [self._prove_peer(m, peer) for peer in range(self._peers)]
+        self._prove_contexts(m, outstanding)
         return m
 
-    def _prove_contexts(self, m, under_way):
-        """``under_way``: by peer, whether packets of it are cut and unanswered."""
+    def _prove_contexts(self, m, outstanding):
+        """``outstanding``: by peer, whether packets of it are cut and unanswered."""
         dut = self._dut
         owners = [Signal(range(self._contexts), name=f"context_of{peer}") for peer in range(self._peers)]
         past = Signal()
@@ -65,7 +65,7 @@ class WindowCreditsSpec(wiring.Component):
         for context in range(self._contexts):
             waits = Signal(name=f"waits{context}")
             m.d.sync += waits.eq(
-                Cat(busy & (owner == context) for busy, owner in zip(under_way, owners, strict=True)).any()
+                Cat(busy & (owner == context) for busy, owner in zip(outstanding, owners, strict=True)).any()
             )
             m.d.comb += [
                 Assert(~past | (dut.context_answered[context] == ~waits)),
@@ -106,7 +106,7 @@ class WindowCreditsSpec(wiring.Component):
             ),
         ]
         shown = Cat(
-            *(getattr(dut, name)[peer] for name in ("room", "all_answered", "settled", "unanswered", "cautious"))
+            *(getattr(dut, name)[peer] for name in ("space", "all_answered", "settled", "unanswered", "cautious"))
         )
         credits = dut._credits[peer]
         m.d.comb += [
@@ -117,7 +117,7 @@ class WindowCreditsSpec(wiring.Component):
             Assert(credits.caution == caution),
             Assert(~past | (shown == before)),
             # What the room was two cycles ago lets in no packet too many.
-            Assert(~dut.room[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
+            Assert(~dut.space[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
             Cover((waiting == 1) & (unanswered == window - 1)),
             Cover((caution != 0) & (waiting + unanswered == window)),
             Cover((caution == 1) & cut),

@@ -163,7 +163,7 @@ class LineTableSpec(wiring.Component):
                 "touches": In(1),
                 "wants": In(1),
                 "tag": In(1),
-                "room": In(1),
+                "space": In(1),
                 "ends": In(1),
                 "ended_entry": In(2),
             }
@@ -184,7 +184,7 @@ class LineTableSpec(wiring.Component):
             dut.i.p.touches.eq(self.touches),
             dut.i.p.fetches.eq(self.wants & self.touches),
             dut.i.p.pdc.eq(self.tag),
-            dut.room.eq(self.room),
+            dut.space.eq(self.space),
             dut.retired.eq(self.ends),
             dut.retired_entry.eq(self.ended_entry),
         ]
@@ -203,7 +203,7 @@ class LineTableSpec(wiring.Component):
             m.d.sync += [line.eq(dut.i.p.line), context.eq(self.context), touches.eq(self.touches)]
             m.d.sync += [wants.eq(self.wants), tag.eq(self.tag)]
         m.d.comb += [
-            Assert(~departs | (inside & self.room)),
+            Assert(~departs | (inside & self.space)),
             Assert(~dut.fetch_valid | (departs & wants & (dut.fetch.pdc == tag))),
         ]
         m.d.comb += [Assert(~arrives | ~inside | departs), Assert(dut.i.ready | inside)]
@@ -244,14 +244,14 @@ class LineTableSpec(wiring.Component):
                 ]
                 m.d.sync += fetched.eq(fetched | wants)
         patience = Signal(3)
-        quiet = self.room & ~in_use.any()
+        quiet = self.space & ~in_use.any()
         m.d.sync += patience.eq(Mux(inside & quiet & ~departs, patience + 1, 0))
         m.d.comb += [
             Assert(patience < 4),
             Cover(dut.hit & fetched_now),
             Cover(dut.allocated & (dut.entry == 2)),
             # There is room, but the line is another context's.
-            Cover(inside & touches & ~departs & self.room & kept_apart.any()),
+            Cover(inside & touches & ~departs & self.space & kept_apart.any()),
             # A set that is full, and another that is not.
-            Cover(inside & touches & ~departs & self.room & ~in_use.all()),
+            Cover(inside & touches & ~departs & self.space & ~in_use.all()),
         ]

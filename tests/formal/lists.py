@@ -124,7 +124,7 @@ class OrderedListsSpec(wiring.Component):
         chosen = self._elaborate_naive(m, registers["_moves"])
         self._prove_results(m, chosen)
         self._prove_lists(m, registers, Array(entries), ways)
-        self._prove_walk(m, registers, chosen, ways)
+        self._prove_addresses(m, registers, chosen, ways)
         self._prove_moves(m, registers, ways)
         self._cover(m, chosen)
         return m
@@ -224,7 +224,7 @@ class OrderedListsSpec(wiring.Component):
                         with m.If(moves & ~stays):
                             m.d.comb += Assert(ways[further_way].rows[number * ROWS + further_row] == in_place)
 
-    def _prove_walk(self, m, registers, chosen, ways):
+    def _prove_addresses(self, m, registers, chosen, ways):
         """For the induction: where a FIND is, and what it leaves behind for UNLINK and REMOVE."""
         row, way, index = registers["_row"], registers["_way"], registers["_index"]
         is_find = self.commands.p.action == ListAction.FIND

@@ -32,7 +32,7 @@ def _data(value):
 class LineStoreSpec(wiring.Component):
     """LineStore returns the newest value of a byte, and for the host what was written since the last copy.
 
-    A read does so one cycle later, with this cycle's commit; a copy without it. ``soiled`` tells every time that a
+    A read does so one cycle later, with this cycle's commit; a copy without it. ``dirtied`` tells every time that a
     line is clean no more.
     """
 
@@ -76,8 +76,8 @@ class LineStoreSpec(wiring.Component):
             Assume(~(self.allocated & self.commit & (self.allocated_entry == self.commit_entry))),
         ]
         newest, known, dirty = [], [], []
-        soiled, soiled_entry = Signal(), Signal()
-        m.d.sync += [soiled.eq(0), soiled_entry.eq(self.commit_entry)]
+        dirtied, dirtied_entry = Signal(), Signal()
+        m.d.sync += [dirtied.eq(0), dirtied_entry.eq(self.commit_entry)]
         for entry in range(2):
             value = Signal(BITS, name=f"value_{entry}")
             is_known = Signal(name=f"known_{entry}")
@@ -97,7 +97,7 @@ class LineStoreSpec(wiring.Component):
                 m.d.sync += [value.eq(self.fill_data), is_known.eq(1)]
             m.d.sync += [is_dirty.eq((is_dirty & ~copied) | written), line_dirty.eq((line_dirty & ~copied) | changed)]
             with m.If(changed & (~line_dirty | copied)):
-                m.d.sync += soiled.eq(1)
+                m.d.sync += dirtied.eq(1)
             # The environment: no line leaves before it is written.
             m.d.comb += Assume(~cleared | ~line_dirty)
             # What was written since the allocation is newer than the host's line, whenever that comes.
@@ -118,8 +118,8 @@ class LineStoreSpec(wiring.Component):
             Assert(~check_read | (dut.read_data[:BITS] == expected)),
             Assert(~copied | (dut.copy_strobe[0] == check_copy)),
             Assert(~check_copy | (dut.copy_data[:BITS] == expected_copy)),
-            Assert(dut.soiled == soiled),
-            Assert(~soiled | (dut.soiled_entry == soiled_entry)),
+            Assert(dut.dirtied == dirtied),
+            Assert(~dirtied | (dut.dirtied_entry == dirtied_entry)),
             Cover(check_read & (expected == 2)),
             Cover(check_copy & (expected_copy == 1)),
         ]
@@ -166,8 +166,8 @@ class WriteBackSpec(wiring.Component):
             store.commit.eq(commit),
             store.copy.eq(dut.copy),
             store.copy_entry.eq(dut.copy_entry),
-            dut.soiled.eq(store.soiled),
-            dut.soiled_entry.eq(store.soiled_entry),
+            dut.dirtied.eq(store.dirtied),
+            dut.dirtied_entry.eq(store.dirtied_entry),
             dut.copy_data.eq(store.copy_data),
             dut.copy_strobe.eq(store.copy_strobe),
             writes.ready.eq(self.ready),
@@ -186,7 +186,7 @@ class WriteBackSpec(wiring.Component):
         m.d.sync += patience.eq(Mux(any_held & self.ready & ~accepted & ~commit.valid, patience + 1, 0))
         m.d.comb += [Assert(patience < 6), Assert(dut.written == accepted)]
         for entry in range(2):
-            queued = dut.soiled & (dut.soiled_entry == entry)
+            queued = dut.dirtied & (dut.dirtied_entry == entry)
             written = dut.written & (dut.written_entry == entry)
             m.d.sync += held[entry].eq(held[entry] + queued - written)
             # LineUse counts on these two.
@@ -288,7 +288,7 @@ class ForwardingSpec(wiring.Component):
                 "writes": In(1),
                 "operand": In(BITS),
                 "strobe": In(1),
-                "room": In(1),
+                "space": In(1),
                 "filled": In(1),
                 "filled_entry": In(1),
             }
@@ -314,7 +314,7 @@ class ForwardingSpec(wiring.Component):
             dut.filled.eq(self.filled),
             dut.filled_entry.eq(self.filled_entry),
             Assert(~dut.read | arrived.bit_select(dut.read_entry[0], 1)),
-            dut.room.eq(self.room),
+            dut.space.eq(self.space),
             dut.i.valid.eq(self.valid),
             operation.touches.eq(1),
             operation.fetches.eq(1),
@@ -364,15 +364,15 @@ class ForwardingSpec(wiring.Component):
             expected.eq(Cat(pending_old, expected)),
         ]
         stuck, commits, ends = Signal(4), Signal(4), Signal(4)
-        had_room = Signal()
+        had_space = Signal()
         m.d.sync += [
-            had_room.eq(self.room),
-            stuck.eq(Mux((pending != 0) & had_room & lines_are_there & ~issued, stuck + 1, 0)),
+            had_space.eq(self.space),
+            stuck.eq(Mux((pending != 0) & had_space & lines_are_there & ~issued, stuck + 1, 0)),
             commits.eq(commits + issued - dut.commit.valid),
             ends.eq(ends + issued - dut.finished),
         ]
         m.d.comb += [
-            Assert(~issued | ((pending != 0) & had_room)),
+            Assert(~issued | ((pending != 0) & had_space)),
             Assert(~accepted | (pending != 2) | issued),
             # A result comes three cycles after its operation was issued, never at another time.
             Assert(dut.result_valid == valid[-1]),

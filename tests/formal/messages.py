@@ -5,19 +5,19 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.messages.buffer_use import BufferUse
 from amoeba_hw.messages.kept_receives import KeptReceives
-from amoeba_hw.messages.slot_rooms import SlotRooms
+from amoeba_hw.messages.slot_credits import SlotCredits
 
 from tests.formal.rules import never_reset, open_up
 
-__all__ = ["BufferUseSpec", "KeptReceivesSpec", "SlotRoomSpec"]
+__all__ = ["BufferUseSpec", "KeptReceivesSpec", "SlotCreditsSpec"]
 
 SLOTS = 4
-_MOST_MESSAGES = 3
+_MAX_MESSAGES = 3
 """Between PdcTable and MatchUnit."""
 
 
-class SlotRoomSpec(wiring.Component):
-    """SlotRooms of one context with 4 slots: whoever was promised one finds a free one when he is matched.
+class SlotCreditsSpec(wiring.Component):
+    """SlotCredits of one context with 4 slots: whoever was promised one finds a free one when he is matched.
 
     Messages look for a slot and promise it in a later cycle, one at a time. Those on their way are matched one by
     one: each takes a slot or does not, and in that cycle or later settles its promise; slots that were taken come
@@ -29,7 +29,7 @@ class SlotRoomSpec(wiring.Component):
         super().__init__(
             {
                 "look": In(1),
-                "promise": In(1),
+                "reserve": In(1),
                 "take": In(1),
                 "settle": In(1),
                 "stale_settle": In(1),
@@ -42,35 +42,35 @@ class SlotRoomSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        m.submodules.rooms = rooms = SlotRooms(1, SLOTS)
+        m.submodules.credits = credits = SlotCredits(1, SLOTS)
         # The naive account: promised messages of the current generation, and slots in use.
         accepted, used = Signal(range(SLOTS + 2)), Signal(range(SLOTS + 1))
         generation = Signal(4)
         was_enabled, settled, seen, has_taken = Signal(), Signal(init=1), Signal(), Signal()
         m.d.comb += [
-            rooms.contexts[0].enable.eq(~self.disable),
-            rooms.contexts[0].unexpected_base.eq(64),
-            rooms.generations[0].eq(generation),
-            rooms.free[0].eq(SLOTS - used),
-            rooms.settled[0].eq(settled),
-            rooms.promise.valid.eq(self.promise),
-            rooms.promise.generation.eq(generation),
-            rooms.settle.valid.eq(self.settle | self.stale_settle),
-            rooms.settle.generation.eq(generation - self.stale_settle),
+            credits.contexts[0].enable.eq(~self.disable),
+            credits.contexts[0].unexpected_base.eq(64),
+            credits.generations[0].eq(generation),
+            credits.free[0].eq(SLOTS - used),
+            credits.settled[0].eq(settled),
+            credits.reserve.valid.eq(self.reserve),
+            credits.reserve.generation.eq(generation),
+            credits.settle.valid.eq(self.settle | self.stale_settle),
+            credits.settle.generation.eq(generation - self.stale_settle),
             # What was seen and what is on its way is forgotten with its generation; that begins a cycle later.
-            Assume(~self.promise | (seen & ~self.look)),
+            Assume(~self.reserve | (seen & ~self.look)),
             Assume(~(self.take | self.settle) | ((accepted != 0) & settled)),
             Assume(~self.take | ~has_taken),
             Assume(~(self.settle & self.stale_settle)),
             Assume(~self.release | (used != 0)),
             Assume(~self.empty | ~settled),
-            Assume(~self.disable | ~(self.promise | self.take | self.settle)),
+            Assume(~self.disable | ~(self.reserve | self.take | self.settle)),
         ]
         m.d.sync += [
             was_enabled.eq(~self.disable),
             generation.eq(generation + (was_enabled & self.disable)),
-            accepted.eq(Mux(self.disable, 0, accepted + self.promise - self.settle)),
-            seen.eq(Mux(self.disable, 0, Mux(self.look, rooms.open[0], seen & ~self.promise))),
+            accepted.eq(Mux(self.disable, 0, accepted + self.reserve - self.settle)),
+            seen.eq(Mux(self.disable, 0, Mux(self.look, credits.open[0], seen & ~self.reserve))),
             has_taken.eq((has_taken | self.take) & ~self.settle & ~self.disable),
             used.eq(Mux(self.empty, 0, used + self.take - self.release)),
             settled.eq((settled | self.empty) & ~(was_enabled & self.disable)),
@@ -83,15 +83,15 @@ class SlotRoomSpec(wiring.Component):
             Assert(~self.take | (used < SLOTS)),
             Assert(accepted <= SLOTS),
             # Nothing that is free and not promised is kept back.
-            Assert(rooms.open[0] | self.disable | ~settled | (used + accepted >= SLOTS)),
+            Assert(credits.open[0] | self.disable | ~settled | (used + accepted >= SLOTS)),
             # For the induction: how the component keeps the account, and what was seen.
-            Assert(rooms._promised[0] == accepted),
+            Assert(credits._reserved[0] == accepted),
             Assert(~has_taken | (accepted != 0)),
             Assert(settled | ((accepted == 0) & ~seen & ~has_taken)),
             Assert(~seen | ((used + owed < SLOTS) & (accepted < SLOTS))),
-            Cover((used == SLOTS - 1) & (accepted == 1) & ~rooms.open[0]),
+            Cover((used == SLOTS - 1) & (accepted == 1) & ~credits.open[0]),
             Cover((used == 0) & (accepted == SLOTS)),
-            Cover((generation == 1) & rooms.open[0] & self.stale_settle & (accepted == 2)),
+            Cover((generation == 1) & credits.open[0] & self.stale_settle & (accepted == 2)),
         ]
         return m
 
@@ -123,7 +123,7 @@ class KeptReceivesSpec(wiring.Component):
         fragment, registers = open_up(dut := KeptReceives(), platform)
         m.submodules.dut = fragment
         # Messages on their way; a message is in question, is the next to be accepted, or the next to be matched.
-        on_the_way = Signal(range(_MOST_MESSAGES + 1))
+        on_the_way = Signal(range(_MAX_MESSAGES + 1))
         in_question, is_next, is_first = Signal(), Signal(), Signal()
         present = Signal()
         begins, replied = Signal(), Signal()
@@ -135,7 +135,7 @@ class KeptReceivesSpec(wiring.Component):
             dut.searches.ready.eq(self.search & dut.searches.valid),
             dut.found.eq(present),
             replied.eq(dut.reply.valid),
-            Assume(~self.accept | (~dut.question.valid & (on_the_way < _MOST_MESSAGES))),
+            Assume(~self.accept | (~dut.question.valid & (on_the_way < _MAX_MESSAGES))),
             Assume(~self.settle | (on_the_way != 0)),
             Assume(~self.order | ~dut.keeps),
             # One thing at a time.
@@ -160,7 +160,7 @@ class KeptReceivesSpec(wiring.Component):
             Assert(dut.keeps == (is_next | is_first)),
             # For the induction: how the component counts, and whose turn it is.
             Assert(registers["on_the_way"] == on_the_way),
-            Assert(on_the_way <= _MOST_MESSAGES),
+            Assert(on_the_way <= _MAX_MESSAGES),
             Assert(~(is_next | is_first) | present),
             Assert(~(is_next & (is_first | in_question | (on_the_way != 0)))),
             Assert(~is_first | (on_the_way != 0)),
@@ -179,9 +179,9 @@ class BufferUseSpec(wiring.Component):
     """
 
     address: In(64)
-    room: In(32)
+    space: In(32)
     length: In(32)
-    least_room: In(32)
+    least_space: In(32)
     multi: In(1)
     next: In(40)
     """Bytes up to it."""
@@ -191,15 +191,15 @@ class BufferUseSpec(wiring.Component):
         m.submodules.use = use = BufferUse()
         fits, left = Signal(32), Signal(33)
         m.d.comb += [
-            *(getattr(use, name).eq(getattr(self, name)) for name in ("address", "room", "length", "least_room")),
+            *(getattr(use, name).eq(getattr(self, name)) for name in ("address", "space", "length", "least_space")),
             use.multi.eq(self.multi),
             Assume((self.address + self.next)[:6] == 0),
             Assume((self.next >= self.length) & (self.next < self.length + 64)),
-            fits.eq(Mux(self.length < self.room, self.length, self.room)),
-            left.eq(Mux(self.next < self.room, self.room - self.next, 0)),
+            fits.eq(Mux(self.length < self.space, self.length, self.space)),
+            left.eq(Mux(self.next < self.space, self.space - self.next, 0)),
             Assert(use.size == fits),
-            Assert(use.cut == (self.length > self.room)),
-            Assert(use.used_up == (~self.multi | (left == 0) | (left < self.least_room))),
+            Assert(use.cut == (self.length > self.space)),
+            Assert(use.used_up == (~self.multi | (left == 0) | (left < self.least_space))),
             Assert(use.used_up | ((use.used == self.next) & (use.left == left))),
         ]
         return m

@@ -14,7 +14,7 @@ from amoeba_model.tlp import RequestKind
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset, open_memory, open_up
 
-__all__ = ["CompletionRoomSpec", "ReadTagsSpec", "RequestOrderSpec", "WrittenBytesSpec"]
+__all__ = ["CompletionCreditsSpec", "ReadTagsSpec", "RequestOrderSpec", "WrittenBytesSpec"]
 
 _RECORD = 2
 
@@ -38,17 +38,17 @@ class ReadTagsSpec(wiring.Component):
         rows, _ = open_memory(opened[0], "records")
         connect_ports(m, self, dut)
         ends = self.finish | self.give_up
-        under_ways, losts, records = [], [], []
+        outstandings, losts, records = [], [], []
         for tag in range(self._tags):
             active, lost = Signal(name=f"active_{tag}"), Signal(name=f"lost_{tag}")
-            under_way = Signal(name=f"under_way_{tag}")
+            outstanding = Signal(name=f"under_way_{tag}")
             record = Signal(_RECORD, name=f"record_{tag}")
             mine = self.updated == tag
             with m.If(ends & mine):
-                m.d.sync += [active.eq(0), under_way.eq(0), lost.eq(self.give_up)]
+                m.d.sync += [active.eq(0), outstanding.eq(0), lost.eq(self.give_up)]
             with m.If(self.sent & (self.sent_tag == tag)):
-                m.d.comb += Assume(active & ~under_way)
-                m.d.sync += under_way.eq(1)
+                m.d.comb += Assume(active & ~outstanding)
+                m.d.sync += outstanding.eq(1)
             with m.If(self.update & mine):
                 m.d.sync += record.eq(self.update_record)
             with m.If(self.start & (self.tag == tag)):
@@ -56,16 +56,16 @@ class ReadTagsSpec(wiring.Component):
                 m.d.comb += [Assert(~active), Assert(~lost)]
             m.d.comb += [
                 # Only what is under way is given up or goes on; what was given up may end.
-                Assume(~(mine & (self.update | self.give_up)) | under_way),
-                Assume(~(mine & self.finish) | under_way | lost),
+                Assume(~(mine & (self.update | self.give_up)) | outstanding),
+                Assume(~(mine & self.finish) | outstanding | lost),
                 Assert(dut._active[tag] == active),
-                Assert(dut._under_way[tag] == under_way),
-                Assert(active | ~under_way),
+                Assert(dut._outstanding[tag] == outstanding),
+                Assert(active | ~outstanding),
                 Assert(dut._lost[tag] == lost),
                 Assert(~(active & lost)),
                 Assert(~active | (rows[tag] == record)),
             ]
-            under_ways.append(under_way)
+            outstandings.append(outstanding)
             losts.append(lost)
             records.append(record)
         asked = self.asked[: (self._tags - 1).bit_length()]
@@ -75,18 +75,18 @@ class ReadTagsSpec(wiring.Component):
             Assume(~self.start | self.available),
             Assume((self.asked < self._tags) & (self.sent_tag < self._tags)),
             Assert(~self.available | (self.tag < self._tags)),
-            Assert(self.under_way == Array(under_ways)[asked]),
+            Assert(self.outstanding == Array(outstandings)[asked]),
             Assert(self.lost == Array(losts)[asked]),
-            Assert(~self.under_way | (self.record == Array(records)[asked])),
-            Assert(self.idle == ~Cat(under_ways).any()),
-            Assert(~self.expired | Array(under_ways)[self.expired_tag[: len(asked)]]),
-            Cover(self.start & losts[1] & under_ways[0]),
-            Cover(Cat(under_ways).all()),
+            Assert(~self.outstanding | (self.record == Array(records)[asked])),
+            Assert(self.idle == ~Cat(outstandings).any()),
+            Assert(~self.expired | Array(outstandings)[self.expired_tag[: len(asked)]]),
+            Cover(self.start & losts[1] & outstandings[0]),
+            Cover(Cat(outstandings).all()),
         ]
         return m
 
 
-class CompletionRoomSpec(wiring.Component):
+class CompletionCreditsSpec(wiring.Component):
     """CompletionBuffer: no line is overwritten before it was delivered, whatever comes when, and each is its own.
 
     Looks at one DW of one line, of any read, whose completions come as the host may send them: between those of

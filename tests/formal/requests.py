@@ -15,7 +15,7 @@ from amoeba_model.parameters import NicParameters
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset
 
-__all__ = ["FenceSpec", "OperandRoomSpec", "QueuePlacesSpec"]
+__all__ = ["FenceSpec", "OperandSpaceSpec", "QueuePlacesSpec"]
 
 
 class QueuePlacesSpec(wiring.Component):
@@ -51,7 +51,7 @@ class QueuePlacesSpec(wiring.Component):
             m.d.comb += getattr(ring, name).eq(getattr(self, name))
         for name in ("push", "pushed", "queue", "pop"):
             m.d.comb += getattr(store, name).eq(getattr(self, name))
-        under_way, queued = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
+        outstanding, queued = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
         levels = [Signal(range(self._depth + 1), name=f"level{queue}") for queue in range(3)]
         came = [Signal(name=f"came{queue}") for queue in range(3)]
         left = [Signal(name=f"left{queue}") for queue in range(3)]
@@ -68,7 +68,7 @@ class QueuePlacesSpec(wiring.Component):
         recently = Signal(3)
         before, popped = Signal.like(self.queue), Signal()
         m.d.sync += [
-            under_way.eq(under_way + ring.take - self.ended - self.push),
+            outstanding.eq(outstanding + ring.take - self.ended - self.push),
             queued.eq(queued + self.push - self.pop),
             recently.eq(Cat(ring.take.any(), recently)),
             before.eq(self.queue),
@@ -78,14 +78,14 @@ class QueuePlacesSpec(wiring.Component):
             ring.take.eq(Mux(self.takes, ring.count, 0)),
             ring.left.eq(self.pop),
             Assume(~(self.ended & self.push)),
-            Assume((under_way != 0) | ~(self.ended | self.push)),
+            Assume((outstanding != 0) | ~(self.ended | self.push)),
             Assume(~recently.any() | ~self.push),
             Assume((self.pushed.ticket.peer < 2) | (self.pushed.is_nop & ~self.pushed.fence)),
             Assume(self.pushed.ticket.context == 0),
             Assume(self.queue < 3),
             # Who lets one leave has looked at it a cycle before, when it was the first.
             Assume(~self.pop | (~popped & (before == self.queue) & (Array(levels)[self.queue] != 0))),
-            Assert(ring._claimed == under_way + queued),
+            Assert(ring._claimed == outstanding + queued),
             Assert(ring._claimed <= self._depth),
             Assert(~self.push | (store._fresh != self._depth) | store._returned),
             Cover(queued == self._depth),
@@ -94,7 +94,7 @@ class QueuePlacesSpec(wiring.Component):
         return m
 
 
-class OperandRoomSpec(wiring.Component):
+class OperandSpaceSpec(wiring.Component):
     """An OperandRequester asks for no beat without room, loses none, and lets packets sent again go first."""
 
     _PARAMETERS = NicParameters(data_width=128, payload=64)
@@ -126,11 +126,11 @@ class OperandRoomSpec(wiring.Component):
         for name in ("packets", "operand_commands", "compare_commands"):
             m.submodules[f"contract_{name}"] = StreamRules(getattr(self, name), Assert)
         for name, capacity in self._ROOMS.items():
-            self._prove_room(m, name, capacity, getattr(dut, f"_{name}_room"))
+            self._prove_space(m, name, capacity, getattr(dut, f"_{name}_space"))
         m.d.comb += Assert(~(self.resends.valid & self.new.valid & self.new.ready))
         return m
 
-    def _prove_room(self, m, name, capacity, room):
+    def _prove_space(self, m, name, capacity, space):
         commands, freed = getattr(self, f"{name}_commands"), getattr(self, f"{name}_freed")
         asked = Signal(range(2 * capacity + 1), name=f"{name}_asked")
         """Beats asked for and not freed."""
@@ -148,7 +148,7 @@ class OperandRoomSpec(wiring.Component):
             Assume(~freed | (asked > fresh)),
             Assert(asked + Mux(commands.valid, beats, 0) <= capacity),
             # Nothing is lost: between packets, room is what was not asked for.
-            Assert(~(self.new.ready | self.resends.ready) | (asked + room == capacity)),
+            Assert(~(self.new.ready | self.resends.ready) | (asked + space == capacity)),
             Cover(asked == capacity),
         ]
 
@@ -193,7 +193,7 @@ class FenceSpec(wiring.Component):
         m.d.comb += [
             *(getattr(packetizer, name).eq(getattr(self, name)) for name in ("offered", "queue", "request", "abort")),
             packetizer.in_order.eq(order.in_order),
-            packetizer.may_send.eq(credits.room & ~self.held),
+            packetizer.may_send.eq(credits.space & ~self.held),
             packetizer.all_answered.eq(credits.all_answered),
             packetizer.failed.eq(self.failed),
             packetizer.packets.ready.eq(self.packets_ready),
@@ -220,8 +220,8 @@ class FenceSpec(wiring.Component):
                 m.d.comb += getattr(credits, name).eq(getattr(self, name))
         for index in range(2):
             m.d.comb += packetizer.generations[index].eq(self.generations[index])
-        under_way = Cat(self._count(m, packetizer, peer) for peer in range(2))
-        self._prove_fences(m, packetizer, under_way)
+        outstanding = Cat(self._count(m, packetizer, peer) for peer in range(2))
+        self._prove_fences(m, packetizer, outstanding)
         return m
 
     def _count(self, m, packetizer, peer):
@@ -243,7 +243,7 @@ class FenceSpec(wiring.Component):
         ]
         return (waiting != 0) | (unanswered != 0)
 
-    def _prove_fences(self, m, packetizer, under_way):
+    def _prove_fences(self, m, packetizer, outstanding):
         owners = [Signal(name=f"owner{peer}") for peer in range(2)]
         for peer, owner in enumerate(owners):
             with m.If(self.opened & (self.opened_peer == peer)):
@@ -251,8 +251,8 @@ class FenceSpec(wiring.Component):
         request = self.request
         stale = Array(self.generations)[request.ticket.context[:1]] != request.ticket.generation
         barrier = request.fence | request.is_close
-        own = Cat(under_way[peer] & (owner == request.ticket.context) for peer, owner in enumerate(owners))
-        target = under_way.bit_select(request.ticket.peer[:1], 1)
+        own = Cat(outstanding[peer] & (owner == request.ticket.context) for peer, owner in enumerate(owners))
+        target = outstanding.bit_select(request.ticket.peer[:1], 1)
         begins = packetizer.cut & packetizer._begins
         nop = packetizer.pop & ~packetizer.cut & request.is_nop & ~stale
         m.d.comb += [
@@ -261,7 +261,7 @@ class FenceSpec(wiring.Component):
             Assert(~(nop & request.fence) | ~target),
             Assert(~(nop & request.fence_all) | ~own.any()),
             Assert(~(packetizer.cut & request.is_nop)),
-            Cover(begins & request.fence_all & under_way.any()),
-            Cover(nop & request.fence_all & under_way.any()),
+            Cover(begins & request.fence_all & outstanding.any()),
+            Cover(nop & request.fence_all & outstanding.any()),
             Cover(nop & request.fence),
         ]

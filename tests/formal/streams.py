@@ -269,7 +269,7 @@ class CommitQueueSpec(wiring.Component):
                 "commit": In(1),
                 "rollback": In(1),
                 "o": Out(stream.Signature(width)),
-                "room": Out(range(depth + 1)),
+                "space": Out(range(depth + 1)),
             }
         )
 
@@ -304,7 +304,7 @@ class CommitQueueSpec(wiring.Component):
             Assert(idle < 2),
             Assert(~self.o.valid | (committed != 0)),
             Assert(~self.o.valid | (self.o.payload == beats[0])),
-            Assert(self.room + total - self.o.valid == self._depth),
+            Assert(self.space + total - self.o.valid == self._depth),
             Cover((committed == 1) & (total == self._depth)),
         ]
         return m

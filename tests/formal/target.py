@@ -9,7 +9,7 @@ from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.count_orders import CountOrders
-from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.event_credits import EventCredits
 from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
@@ -17,7 +17,7 @@ from amoeba_model.wire.uet import NackCode, RequestOpcode
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset, open_up
 
-__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventRoomSpec", "KeptAnswerSpec", "ReceiversSpec", "SequenceSpec"]
+__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventCreditsSpec", "KeptAnswerSpec", "ReceiversSpec", "SequenceSpec"]
 
 WINDOW = 256
 
@@ -159,10 +159,10 @@ class SequenceSpec(wiring.Component):
 
 
 class KeptAnswerSpec(wiring.Component):
-    """An answer is given again only after it was given, in the same incarnation, and while it is the one kept.
+    """An answer is given again only after it was given, in the same epoch, and while it is the one kept.
 
     One PDC with a window of 2; answers are stored (begun) and given in the order of their psns. The solver picks
-    an answer to watch: its psn and incarnation.
+    an answer to watch: its psn and epoch.
     """
 
     def __init__(self):
@@ -175,7 +175,7 @@ class KeptAnswerSpec(wiring.Component):
                 "given": In(1),
                 "ask": In(1),
                 "asked_psn": In(32),
-                "asked_incarnation": In(2),
+                "asked_epoch": In(2),
             }
         )
 
@@ -186,60 +186,60 @@ class KeptAnswerSpec(wiring.Component):
         m.submodules.store = store = AnswerStore(2, 2)
         # What is begun, and behind it what is given: the order of a queue of at most two answers.
         psns = [Signal(32, name=f"psn_{place}") for place in range(2)]
-        incarnations = [Signal(2, name=f"incarnation_{place}") for place in range(2)]
+        epochs = [Signal(2, name=f"epoch_{place}") for place in range(2)]
         level = Signal(2)
-        last, incarnation, any_begun = Signal(32), Signal(2), Signal()
+        last, epoch, any_begun = Signal(32), Signal(2), Signal()
         psn = Mux(self.opens | ~any_begun, self.first, (last + 1)[:32])
-        number = (incarnation + (self.opens & any_begun))[:2]
+        number = (epoch + (self.opens & any_begun))[:2]
         in_turn = Signal()
         openings = Signal(2)
         m.d.comb += [
             Assume(~self.begins | (level < 2)),
             Assume(~self.turn | ((level != 0) & ~in_turn)),
             Assume(~self.given | in_turn),
-            # Fewer openings than incarnations.
+            # Fewer openings than epochs.
             Assume(~(self.begins & self.opens & (openings == 2))),
             store.store.valid.eq(self.begins),
             store.store.answer.psn.eq(psn),
-            store.store.answer.incarnation.eq(number),
+            store.store.answer.epoch.eq(number),
             history.turn.valid.eq(self.turn),
             history.turn.psn.eq(psns[0]),
-            history.turn.incarnation.eq(incarnations[0]),
+            history.turn.epoch.eq(epochs[0]),
             history.given.eq(self.given),
         ]
         for consumer in (history.ask, store.ask):
             m.d.comb += [
                 consumer.valid.eq(self.ask),
                 consumer.psn.eq(self.asked_psn),
-                consumer.incarnation.eq(self.asked_incarnation),
+                consumer.epoch.eq(self.asked_epoch),
             ]
         left = (level - self.given)[:2]
         with m.If(self.begins):
-            m.d.sync += [last.eq(psn), incarnation.eq(number), any_begun.eq(1), openings.eq(openings + self.opens)]
+            m.d.sync += [last.eq(psn), epoch.eq(number), any_begun.eq(1), openings.eq(openings + self.opens)]
         m.d.sync += [level.eq(left + self.begins), in_turn.eq((in_turn | self.turn) & ~self.given)]
         with m.If(self.given):
-            m.d.sync += [psns[0].eq(psns[1]), incarnations[0].eq(incarnations[1])]
+            m.d.sync += [psns[0].eq(psns[1]), epochs[0].eq(epochs[1])]
         with m.If(self.begins):
             with m.If(left == 0):
-                m.d.sync += [psns[0].eq(psn), incarnations[0].eq(number)]
+                m.d.sync += [psns[0].eq(psn), epochs[0].eq(number)]
             with m.Else():
-                m.d.sync += [psns[1].eq(psn), incarnations[1].eq(number)]
-        self._prove_answer(m, history, store, psn, number, psns[0], incarnations[0])
+                m.d.sync += [psns[1].eq(psn), epochs[1].eq(number)]
+        self._prove_answer(m, history, store, psn, number, psns[0], epochs[0])
         return m
 
-    def _prove_answer(self, m, history, store, psn, number, given_psn, given_incarnation):
+    def _prove_answer(self, m, history, store, psn, number, given_psn, given_epoch):
         """Follows the answer that is asked for: whether it was given, and whether its place was taken since."""
         asked, held = Signal(), Signal()
-        watched_psn, watched_incarnation = self.asked_psn, self.asked_incarnation
-        was_psn, was_incarnation = Signal(32), Signal(2)
+        watched_psn, watched_epoch = self.asked_psn, self.asked_epoch
+        was_psn, was_epoch = Signal(32), Signal(2)
         was_given, was_taken = Signal(), Signal()
-        m.d.sync += [was_psn.eq(watched_psn), was_incarnation.eq(watched_incarnation), held.eq(1)]
+        m.d.sync += [was_psn.eq(watched_psn), was_epoch.eq(watched_epoch), held.eq(1)]
         # One answer is watched from the start of the proof to its end.
-        m.d.comb += Assume(~held | ((was_psn == watched_psn) & (was_incarnation == watched_incarnation)))
-        is_it = (psn == watched_psn) & (number == watched_incarnation)
+        m.d.comb += Assume(~held | ((was_psn == watched_psn) & (was_epoch == watched_epoch)))
+        is_it = (psn == watched_psn) & (number == watched_epoch)
         with m.If(self.begins & (psn[0] == watched_psn[0])):
             m.d.sync += was_taken.eq(~is_it)
-        with m.If(self.given & (given_psn == watched_psn) & (given_incarnation == watched_incarnation)):
+        with m.If(self.given & (given_psn == watched_psn) & (given_epoch == watched_epoch)):
             m.d.sync += was_given.eq(1)
         replayed = asked & history.answered & store.intact
         may = Signal()
@@ -253,8 +253,8 @@ class KeptAnswerSpec(wiring.Component):
         ]
 
 
-class EventRoomSpec(wiring.Component):
-    """EventRooms: a ring of 8 never has more than 4 entries promised, written or not, and not consumed.
+class EventCreditsSpec(wiring.Component):
+    """EventCredits: a ring of 8 never has more than 4 entries promised, written or not, and not consumed.
 
     The driver consumes no more than was written; what is promised is either written or given back, once. Room is
     found whenever there is some. Requests look for room before they promise it, and find it then, whatever receive
@@ -265,11 +265,11 @@ class EventRoomSpec(wiring.Component):
         super().__init__(
             {
                 "look": In(1),
-                "promise": In(1),
-                "order_promise": In(1),
+                "reserve": In(1),
+                "order_reserve": In(1),
                 "write": In(1),
-                "give_back": In(1),
-                "order_give_back": In(1),
+                "release": In(1),
+                "order_release": In(1),
                 "consume": In(1),
                 "disable": In(1),
                 "stale": In(1),
@@ -279,62 +279,62 @@ class EventRoomSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        m.submodules.rooms = rooms = EventRooms(1)
+        m.submodules.credits = credits = EventCredits(1)
         # The naive account: numbers of entries.
-        promised, written, head = Signal(4), Signal(4), Signal(16)
+        reserved, written, head = Signal(4), Signal(4), Signal(16)
         was_disabled = Signal()
         seen = Signal()
-        generation = rooms.generations[0]
-        promises = Signal(2)
+        generation = credits.generations[0]
+        reservations = Signal(2)
         returns = Signal(2)
         m.d.sync += was_disabled.eq(self.disable)
-        m.d.sync += seen.eq(Mux(self.look, rooms.open[0], seen & ~self.promise & ~self.disable))
+        m.d.sync += seen.eq(Mux(self.look, credits.open[0], seen & ~self.reserve & ~self.disable))
         m.d.comb += [
-            rooms.contexts[0].enable.eq(~self.disable),
-            rooms.contexts[0].event_base.eq(64),
-            rooms.contexts[0].event_size.eq(3),
-            promises.eq(self.promise + self.order_promise),
-            returns.eq(self.give_back + self.order_give_back),
-            Assume(~self.promise | (seen & ~self.look)),
-            Assume(~self.order_promise | rooms.order_room[0]),
-            Assume(promised >= self.write + returns),
+            credits.contexts[0].enable.eq(~self.disable),
+            credits.contexts[0].event_base.eq(64),
+            credits.contexts[0].event_size.eq(3),
+            reservations.eq(self.reserve + self.order_reserve),
+            returns.eq(self.release + self.order_release),
+            Assume(~self.reserve | (seen & ~self.look)),
+            Assume(~self.order_reserve | credits.order_open[0]),
+            Assume(reserved >= self.write + returns),
             Assume(~self.consume | (written != 0)),
             # The index that the driver writes, and claims, belong to the context as it is now.
-            Assume(~(self.disable | was_disabled) | ~(promises.any() | self.write | returns.any() | self.consume)),
-            Assume(~(self.stale & self.give_back)),
-            rooms.promise.valid.eq(self.promise),
-            rooms.promise.generation.eq(generation),
-            rooms.give_back.valid.eq(self.give_back | self.stale),
-            rooms.give_back.generation.eq(generation - self.stale),
-            rooms.order_promise.valid.eq(self.order_promise),
-            rooms.order_promise.generation.eq(generation),
-            rooms.order_give_back.valid.eq(self.order_give_back),
-            rooms.order_give_back.generation.eq(generation),
-            rooms.heads.valid.eq(self.consume),
-            rooms.heads.p.index.eq(head + 1),
+            Assume(~(self.disable | was_disabled) | ~(reservations.any() | self.write | returns.any() | self.consume)),
+            Assume(~(self.stale & self.release)),
+            credits.reserve.valid.eq(self.reserve),
+            credits.reserve.generation.eq(generation),
+            credits.release.valid.eq(self.release | self.stale),
+            credits.release.generation.eq(generation - self.stale),
+            credits.order_reserve.valid.eq(self.order_reserve),
+            credits.order_reserve.generation.eq(generation),
+            credits.order_release.valid.eq(self.order_release),
+            credits.order_release.generation.eq(generation),
+            credits.heads.valid.eq(self.consume),
+            credits.heads.p.index.eq(head + 1),
         ]
         with m.If(self.disable):
-            m.d.sync += [promised.eq(0), written.eq(0), head.eq(0)]
+            m.d.sync += [reserved.eq(0), written.eq(0), head.eq(0)]
         with m.Else():
             m.d.sync += [
-                promised.eq(promised + promises - self.write - returns),
+                reserved.eq(reserved + reservations - self.write - returns),
                 written.eq(written + self.write - self.consume),
                 head.eq(head + self.consume),
             ]
         active = ~self.disable
-        room = rooms._rooms[0]
+        space = credits._credits[0]
         m.d.comb += [
-            Assert(promised + written <= 4),
-            Assert(rooms.open[0] == (active & (promised + written < 4))),
-            Assert(rooms.blocked[0] == (active & (promised + written >= 4))),
-            Assert(rooms.order_room[0] == (active & (promised + written < 3))),
+            Assert(reserved + written <= 4),
+            Assert(credits.open[0] == (active & (reserved + written < 4))),
+            Assert(credits.blocked[0] == (active & (reserved + written >= 4))),
+            Assert(credits.order_open[0] == (active & (reserved + written < 3))),
             # For the induction: what was seen is still there, and how the component keeps the account.
-            Assert(~seen | self.disable | was_disabled | (promised + written < 4)),
-            Assert((room._promised + room._balance - head)[:16] == (promised + written)[:16]),
-            Assert(room._consumed == head),
-            Cover(rooms.blocked[0] & (written == 2)),
-            Cover(rooms.open[0] & (head == 5)),
-            Cover(self.promise & self.order_promise & (promised + written == 2)),
+            Assert(~seen | self.disable | was_disabled | (reserved + written < 4)),
+            Assert((space._reserved + space._balance - head)[:16] == (reserved + written)[:16]),
+            Assert(space._consumed == head),
+            Cover(credits.blocked[0] & (written == 2)),
+            Cover(credits.open[0] & (head == 5)),
+            Cover(self.reserve & self.order_reserve & (reserved + written == 2)),
         ]
         return m
 

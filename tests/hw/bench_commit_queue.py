@@ -32,7 +32,7 @@ class Writer:
             await RisingEdge(dut.clk)
             if offered and dut.i__ready.value:
                 self.open.append(number)
-            assert int(dut.room.value) <= DEPTH
+            assert int(dut.space.value) <= DEPTH
             if end:
                 self.kept += self.open if commits else []
                 self.open = []
@@ -56,20 +56,20 @@ async def it_takes_no_more_than_its_depth_and_room_says_how_much(dut):
     sink = StreamSink(dut, "o", 16, pace=iter(lambda: False, True))
     await start(dut)
     for taken in range(DEPTH):
-        assert int(dut.room.value) == DEPTH - taken
+        assert int(dut.space.value) == DEPTH - taken
         assert dut.i__ready.value
         dut.i__valid.value, dut.i__payload.value = 1, taken
         await RisingEdge(dut.clk)
         dut.i__valid.value = 0
         await RisingEdge(dut.clk)
-    assert int(dut.room.value) == 0
+    assert int(dut.space.value) == 0
     assert not dut.i__ready.value
     dut.rollback.value = 1
     await RisingEdge(dut.clk)
     dut.rollback.value = 0
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    assert int(dut.room.value) == DEPTH
+    assert int(dut.space.value) == DEPTH
     assert sink.received == writer.kept == []
 
 
@@ -84,4 +84,4 @@ async def reset_empties_it(dut):
         writer.kept, writer.open = [], []
         await ClockCycles(dut.clk, 30)
         assert sink.received == []
-        assert int(dut.room.value) == DEPTH
+        assert int(dut.space.value) == DEPTH

@@ -151,7 +151,7 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
     remote.answer(await remote.expect(WRITE, bench.memory[source : source + 8], **remote_fields(8)), code=0x1C)
     await completed(8, D_WRITE, 0x1C)
     assert bench.memory[LOCAL.start : LOCAL.stop] == expected
-    await bench.silence()
+    await bench.watchdog()
     assert bench.event_counter(5) == (number - failed, failed)
 
 
@@ -191,7 +191,7 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
             status, content = cases[number]
             length, opcode = int.from_bytes(content[4:8], "little"), content[0]
             assert await bench.completion() == (0, length, number, opcode, status), content.hex()
-    await bench.silence(50)
+    await bench.watchdog(50)
     assert bench.interrupts == [1, 0]
     # Operands that the host refuses: the packet is sent as nothing to do.
     await bench.post(descriptor(D_WRITE, length=8, local=CLOSED.start, remote=5, key=6))

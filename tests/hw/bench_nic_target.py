@@ -189,7 +189,7 @@ async def refused_requests_say_why_and_touch_nothing(dut, pace):
     stranger.send(offset)
     content = bench.memory[REGION.start + 0x100 : REGION.start + 0x108]
     assert await bench.receive() == stranger.answer(offset, OK, content)
-    await bench.silence()
+    await bench.watchdog()
     assert bench.memory[LOCAL.start : BASE + SIZE] == before
     assert (await bench.counters())["refused_requests"] == len(cases) + 2
 
@@ -297,7 +297,7 @@ async def hostile_frames_vanish_or_are_refused_and_the_next_request_is_answered(
         probe = stranger.request(READ)
         stranger.send(probe)
         assert await bench.receive() == stranger.answer(probe, OK, data), f"after {counter}: {content.hex()}"
-    await bench.silence()
+    await bench.watchdog()
     assert bench.memory[LOCAL.start : BASE + SIZE] == before
     counts = await bench.counters()
     assert {name: count for name, count in counts.items() if name.startswith("dropped")} == expected
@@ -323,7 +323,7 @@ async def what_overtakes_a_request_is_kept_and_answered_behind_it(dut, pace):
         stranger.send(missing)
         assert await bench.receive() == stranger.answer(missing, OK, data[:8])
         assert await bench.receive() == stranger.answer(overtaking, OK, data[8:])
-    await bench.silence()
+    await bench.watchdog()
     counts = await bench.counters()
     assert counts["requests_received"] == 7
     assert not any(count for name, count in counts.items() if name.startswith("dropped"))
@@ -368,7 +368,7 @@ async def messages_go_to_receives_or_wait_in_slots(dut, pace):
         "length": 16,
     }  # fmt: skip
     assert bench.memory[place + 0x208 : place + 0x218] == word_bytes((0x1112, 0x2224))
-    await bench.silence()
+    await bench.watchdog()
     assert bench.event_counter(7) == (1, 1)
     counts = await bench.counters()
     assert (counts["messages_matched"], counts["messages_unexpected"], counts["events"]) == (2, 1, 3)

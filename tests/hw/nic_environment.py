@@ -249,7 +249,7 @@ class NicBench:
         received.compact()
         return bytes(received.tdata)
 
-    async def silence(self, cycles=300):
+    async def watchdog(self, cycles=300):
         """Nothing is sent for a while."""
         await ClockCycles(self.dut.clk, cycles)
         assert self.tx.empty(), f"unexpected frame {bytes(self.tx.recv_nowait().tdata).hex()}"

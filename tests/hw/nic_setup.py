@@ -22,7 +22,7 @@ PARAMETERS = NicParameters(
     peers=4,
     target_pdcs=4,
     window=8,
-    gap_slots=4,
+    out_of_order_entries=4,
     lines=8,
     datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
 )

@@ -56,7 +56,7 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         _Static_assert(offsetof(struct amoeba_tx_descriptor, counter) == 10, "counter");
         _Static_assert(sizeof(struct amoeba_rx_descriptor) == 64, "receive descriptor");
         _Static_assert(offsetof(struct amoeba_rx_descriptor, tag) == 8, "tag");
-        _Static_assert(offsetof(struct amoeba_rx_descriptor, least_room) == 48, "least_room");
+        _Static_assert(offsetof(struct amoeba_rx_descriptor, least_space) == 48, "least_space");
         _Static_assert(sizeof(struct amoeba_rendezvous) == 32, "rendezvous");
         _Static_assert(AMOEBA_RECEIVE_OPCODE_CANCEL == 4 && AMOEBA_RECEIVE_FLAGS_DIRECTED == 4, "receives");
         _Static_assert(sizeof(struct amoeba_event_counter) == 16, "event counter");

@@ -14,8 +14,8 @@ from amoeba_model.parameters import NicParameters
         ("keys", 48),
         ("peers", 0),
         ("target_pdcs", -1),
-        ("gap_slots", -1),
-        ("gap_slots", 257),
+        ("out_of_order_entries", -1),
+        ("out_of_order_entries", 257),
         ("lines", 3),
         ("window", 48),
         ("window", 8192),  # the offset of a packet with SYN has 12 bits

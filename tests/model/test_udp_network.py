@@ -20,7 +20,7 @@ from tests.support.strategies import impairments
 
 NUMBER = b"\x12\x34\x56\x78"
 HEADER_TO_0 = b"Amoe\x02\x00" + mac_of(0) + NUMBER
-"""Typed after docs/wire.md: magic, version, kind, destination, incarnation."""
+"""Typed after docs/wire.md: magic, version, kind, destination, epoch."""
 EAGER = 1e9
 """Idle cycles per second at which no step waits for long."""
 
@@ -58,7 +58,7 @@ def ends():
 def outsider():
     """A network with device 0, and a socket that it is connected to as ``mac_of(1)``."""
     with (
-        UdpNetwork(idle_hz=EAGER, keepalive=3600, silence=3600) as network,
+        UdpNetwork(idle_hz=EAGER, keepalive=3600, watchdog=3600) as network,
         contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as plain,
     ):
         plain.bind(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ def test_a_datagram_is_a_header_and_the_frame(outsider):
     network, plain = outsider
     network.devices[0].send(frame_to(1, b"hello"))
     network.step()
-    number = network.incarnation.to_bytes(4, "big")
+    number = network.epoch.to_bytes(4, "big")
     assert plain.recv(2000) == b"Amoe\x02\x00" + mac_of(1) + number + frame_to(1, b"hello")
     plain.sendto(HEADER_TO_0 + b"anything", network.address)
     network.step()
@@ -352,7 +352,7 @@ def probe_of(network, plain):
     network._next_probe = 0
     network.step()
     datagram = plain.recv(2000)
-    assert datagram == b"Amoe\x02\x01" + bytes(6) + network.incarnation.to_bytes(4, "big")
+    assert datagram == b"Amoe\x02\x01" + bytes(6) + network.epoch.to_bytes(4, "big")
     return datagram
 
 
@@ -360,7 +360,7 @@ def test_a_probe_is_answered_and_is_no_traffic(outsider):
     network, plain = outsider
     plain.sendto(b"Amoe\x02\x01" + bytes(6) + NUMBER, network.address)
     network.step()
-    assert plain.recv(2000) == b"Amoe\x02\x02" + bytes(6) + network.incarnation.to_bytes(4, "big")
+    assert plain.recv(2000) == b"Amoe\x02\x02" + bytes(6) + network.epoch.to_bytes(4, "big")
     assert (network.malformed, network.traffic.sent) == (0, 0)
 
 
@@ -402,7 +402,7 @@ def test_another_process_at_the_same_address_ends_the_one_before_once(outsider):
 def test_a_process_that_is_silent_for_too_long_is_gone(outsider):
     """So many probes have gone out that were to be answered; waiting for it begins again then."""
     network, plain = outsider
-    network.keepalive, network.silence = 0.25, 1.0
+    network.keepalive, network.watchdog = 0.25, 1.0
     plain.sendto(HEADER_TO_0 + frame_to(0), network.address)
     network.step()
     for _ in range(4):

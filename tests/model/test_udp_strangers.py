@@ -23,9 +23,9 @@ HONEST = ("127.0.0.1", 50_000)
 UNREACHABLE = [("127.255.255.255", 50_000), ("203.0.113.255", 50_000), ("255.255.255.255", 50_000), ("127.0.0.1", 0)]
 
 
-def datagram(kind, content=b"", destination=bytes(6), incarnation=1):
+def datagram(kind, content=b"", destination=bytes(6), epoch=1):
     """Typed after docs/wire.md."""
-    return b"Amoe\x02" + bytes([kind]) + destination + struct.pack(">I", incarnation) + content
+    return b"Amoe\x02" + bytes([kind]) + destination + struct.pack(">I", epoch) + content
 
 
 def frame_from(source, destination, content=b""):
@@ -51,14 +51,14 @@ def request_to(destination, source, number=1):
 
 @pytest.fixture
 def network():
-    with UdpNetwork(arithmetic=True, idle_hz=EAGER, keepalive=3600, silence=3600) as made:
+    with UdpNetwork(arithmetic=True, idle_hz=EAGER, keepalive=3600, watchdog=3600) as made:
         made.attach(ScriptedDevice(), mac_of_link(*made.address))
         yield made
 
 
-def say(network, source, kind, content=b"", incarnation=1):
+def say(network, source, kind, content=b"", epoch=1):
     """Let a datagram come from any source, as whoever can send raw packets does."""
-    network._take(datagram(kind, content, mac_of_link(*network.address), incarnation), source)
+    network._take(datagram(kind, content, mac_of_link(*network.address), epoch), source)
 
 
 def probe_all(network):
@@ -174,7 +174,7 @@ def test_a_process_that_has_been_forgotten_still_learns_that_its_peer_lives(netw
         client.settimeout(10)
         client.sendto(datagram(1), network.address)
         network.step()
-        assert client.recv(100) == datagram(2, incarnation=network.incarnation)
+        assert client.recv(100) == datagram(2, epoch=network.epoch)
     assert (len(network.processes), network.strangers) == (0, 0)
 
 
@@ -218,7 +218,7 @@ def test_a_round_of_probes_asks_a_bounded_number_and_each_process_in_turn():
 
 
 def test_a_process_that_never_answers_is_forgotten_once_nothing_is_sent_to_it(network):
-    network.keepalive, network.silence = 0.25, 1.0
+    network.keepalive, network.watchdog = 0.25, 1.0
     network.devices[0].send(request_to(HONEST, network.address))
     network.step()
     network.step()
@@ -267,8 +267,8 @@ def test_a_named_process_is_not_taken_for_another_that_is_named_or_attached():
 
 
 def test_a_process_that_says_that_it_is_another_each_time_takes_no_memory(network):
-    for incarnation in range(5000):
-        say(network, HONEST, 0, frame_from(HONEST, network.address), incarnation)
+    for epoch in range(5000):
+        say(network, HONEST, 0, frame_from(HONEST, network.address), epoch)
     process = network.processes.get(HONEST)
     assert isinstance(process, RemoteProcess)
     assert len(process.former) <= 16

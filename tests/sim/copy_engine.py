@@ -15,7 +15,7 @@ BUSY, FAILED = 1, 2
 """Bits of CONTROL when read. Writing 1 starts a copy."""
 DONE_VECTOR, FAILED_VECTOR = 1, 2
 """Interrupts, as bit masks."""
-MOST_BEATS = 8
+MAX_BEATS = 8
 """Per burst."""
 
 AXI_LITE = wiring.Signature(
@@ -127,12 +127,12 @@ class CopyEngine(wiring.Component):
         left = Signal(32)
         skip = source[: beat.bit_length() - 1]
         page_beats = 4096 // beat
-        source_room = page_beats - source[beat.bit_length() - 1 : 12]
-        target_room = page_beats - target[beat.bit_length() - 1 : 12]
+        source_space = page_beats - source[beat.bit_length() - 1 : 12]
+        target_space = page_beats - target[beat.bit_length() - 1 : 12]
         needed = (skip + left + beat - 1) // beat
-        beats = Signal(range(MOST_BEATS + 1))
-        m.d.comb += beats.eq(MOST_BEATS)
-        for limit in (needed, source_room, target_room):
+        beats = Signal(range(MAX_BEATS + 1))
+        m.d.comb += beats.eq(MAX_BEATS)
+        for limit in (needed, source_space, target_space):
             shorter = Signal.like(beats, name="shorter")
             m.d.comb += shorter.eq(Mux(limit < beats, limit, beats))
             beats = shorter
@@ -140,7 +140,7 @@ class CopyEngine(wiring.Component):
         written = Signal(9)
         moved = Signal(32)
 
-        m.submodules.buffer = buffer = Queue(self._width, MOST_BEATS)
+        m.submodules.buffer = buffer = Queue(self._width, MAX_BEATS)
         m.d.comb += [
             buffer.i.payload.eq(host.rdata),
             host.wdata.eq(buffer.o.payload),

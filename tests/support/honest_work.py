@@ -70,7 +70,7 @@ class Flow:
         self.content = bytearray(SLAB)
         self.region[SLAB] = bytes(SLAB)
         self.local = host.nic.buffer(PLACES * 2 * SLAB, context=context)
-        self.under_way: deque[Request] = deque()
+        self.outstanding: deque[Request] = deque()
         self.stale = False
         """A reset or a context's end has left open how far it has come: it is opened anew before it goes on."""
         self.doubtful: list[Request] = []
@@ -103,10 +103,10 @@ class Flow:
 
     def post(self, number: int, kind: str, seed: int, now: int) -> None:
         """One more request; there is a place for it."""
-        taken = {request.place for request in self.under_way}
+        taken = {request.place for request in self.outstanding}
         request = Request(kind, number, next(place for place in range(PLACES) if place not in taken), now)
         fields = self._fields(request, random.Random(f"{kind}/{seed}"))
-        self.under_way.append(request)
+        self.outstanding.append(request)
         self.requests.append(request)
         self.host.contexts[self.context].post(context=number, peer=self.entry, **fields)
 
@@ -167,8 +167,8 @@ class Flow:
 
     def complete(self, entry: dict[str, int]) -> None:
         """The next completion of the flow's."""
-        assert self.under_way, f"{self.name}: completed, and never posted: {entry}"
-        request = self.under_way.popleft()
+        assert self.outstanding, f"{self.name}: completed, and never posted: {entry}"
+        request = self.outstanding.popleft()
         assert entry["context"] == request.number, f"{self.name}: request {request.number} was to end before {entry}"
         request.status = entry["status"]
         assert self.stale or request.status == OK, f"{self.name}: {request.kind} {request.number} ended with {entry}"
@@ -180,10 +180,10 @@ class Flow:
     def interrupt(self, *, ended: bool) -> None:
         """Leave open how far it has come; ``ended``: nothing of what is under way will be reported any more."""
         if not self.stale:
-            self.doubtful = list(self.under_way)
+            self.doubtful = list(self.outstanding)
         self.stale = True
         if ended:
-            self.under_way.clear()
+            self.outstanding.clear()
 
     def settle(self) -> None:
         """Its memory is that of some moment since the last request that was reported done.

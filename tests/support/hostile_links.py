@@ -22,7 +22,7 @@ from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.support.devices import DEVICES
-from tests.support.gap_slots import throw_away_kept
+from tests.support.out_of_order_entries import throw_away_kept
 from tests.support.raw_driver import ALL_RIGHTS, Buffer, RawContext, RawNic
 from tests.support.scoreboard import PSNS, Memory, Posted, retired
 
@@ -75,12 +75,12 @@ class Flow:
     target: "Host"
     next_psn: int = 0
     failed: bool = False
-    under_way: deque[Posted] = field(default_factory=deque)
+    outstanding: deque[Posted] = field(default_factory=deque)
 
     @property
     def tells(self) -> bool:
         """Something is to be completed behind all that does not tell; a NOP is in no order with others."""
-        ordered = [posted for posted in self.under_way if posted.opcode != DescriptorOpcode.NOP]
+        ordered = [posted for posted in self.outstanding if posted.opcode != DescriptorOpcode.NOP]
         return not ordered or ordered[-1].signals
 
 
@@ -214,7 +214,7 @@ class World:
         if len(host.free[flow.context.number]) < pieces:
             return False
         if flow.failed:
-            if flow.under_way:
+            if flow.outstanding:
                 return False
             self._open_pdc(flow)
         before: list[Posted] = []
@@ -291,7 +291,7 @@ class World:
         self._posted[self._serial] = flow, posted
         self._serial += 1
         self._all.append((flow, posted))
-        flow.under_way.append(posted)
+        flow.outstanding.append(posted)
         psns = posted.psns(self.parameters.payload)
         flow.next_psn = (flow.next_psn + len(psns)) % PSNS
         flow.target.expected.expect(posted)
@@ -314,11 +314,11 @@ class World:
 
     @property
     def busy(self) -> bool:
-        return any(flow.under_way for flow in self.flows)
+        return any(flow.outstanding for flow in self.flows)
 
     def _waiting(self) -> str:
-        waiting = [flow for flow in self.flows if flow.under_way]
-        return ", ".join(f"{flow.context.nic.device.name}/{flow.peer}: {len(flow.under_way)}" for flow in waiting)
+        waiting = [flow for flow in self.flows if flow.outstanding]
+        return ", ".join(f"{flow.context.nic.device.name}/{flow.peer}: {len(flow.outstanding)}" for flow in waiting)
 
     def _take_events(self, host: Host) -> None:
         while (entry := host.contexts[0].poll_event()) is not None:
@@ -336,12 +336,12 @@ class World:
         self._quiet = 0
         posted.status = entry["status"]
         if posted.opcode == DescriptorOpcode.NOP:  # waits for nothing
-            flow.under_way.remove(posted)
+            flow.outstanding.remove(posted)
             self._release(host, flow, posted)
             return
-        while (first := flow.under_way.popleft()) is not posted:
+        while (first := flow.outstanding.popleft()) is not posted:
             if first.opcode == DescriptorOpcode.NOP:
-                flow.under_way.append(first)  # in no order with others
+                flow.outstanding.append(first)  # in no order with others
                 continue
             assert not first.signals, f"completed before an earlier request of the same PDC: {entry}"
             first.status = OK
@@ -362,7 +362,7 @@ class World:
             self.network.resume(host.device)
         while self.busy:
             for flow in self.flows:
-                if flow.under_way and not flow.tells:
+                if flow.outstanding and not flow.tells:
                     # What does not tell is complete when something behind it is.
                     self.post(flow, "ticket", self._serial)
             self.step()

@@ -21,9 +21,9 @@ from amoeba_model.switch import Switch
 from amoeba_model.trace import NO_CONTEXT
 
 from tests.support.devices import DEVICES
-from tests.support.gap_slots import throw_away_kept
 from tests.support.honest_work import BOUND, GUARD, HONEST, KINDS, PLACES, TENANT, WEIGHTS, Flow, Host, Numbers
 from tests.support.hostile_peers import ARENA, OUTSIDER_KEY, TENANT_ENTRY, Outsider, meddle
+from tests.support.out_of_order_entries import throw_away_kept
 from tests.support.pcie_rtl import SMALL
 from tests.support.push_back import LOSSLESS, TAIL_DROP
 from tests.support.raw_driver import Buffer
@@ -39,7 +39,7 @@ _ACCEPTED = (
 )  # fmt: skip
 """What becomes of a frame that counts as received: exactly one of these."""
 
-SMALL_WITH_TENANT = replace(SMALL, contexts=4, peers=8, target_pdcs=16, gap_slots=8)
+SMALL_WITH_TENANT = replace(SMALL, contexts=4, peers=8, target_pdcs=16, out_of_order_entries=8)
 """Built in two minutes; a quarter of the PDCs and slots that floods have to take."""
 
 ACTIONS = {
@@ -144,8 +144,8 @@ class World:
                     assert fault.context == TENANT, f"{host.name}: an access that nobody hostile asked for: {fault}"
                     self.refused += 1
             for flow in self.flows:
-                if flow.under_way:
-                    age = self.network.now - flow.under_way[0].posted
+                if flow.outstanding:
+                    age = self.network.now - flow.outstanding[0].posted
                     assert age < BOUND, f"{flow.name}: a request is under way for {age} cycles"
                     self.longest = max(self.longest, age)
 
@@ -161,7 +161,7 @@ class World:
 
     def _until(self, flow: Flow, most: int) -> None:
         """Wait until no more than that many requests of a flow are under way."""
-        while len(flow.under_way) > most:
+        while len(flow.outstanding) > most:
             self.step()
 
     # Honest work
@@ -186,7 +186,7 @@ class World:
         self._post(flow, "repair")
 
     def _cut_short(self, flow: Flow, *, ended: bool = False) -> None:
-        self.cut_short += 0 if flow.stale else len(flow.under_way)
+        self.cut_short += 0 if flow.stale else len(flow.outstanding)
         flow.interrupt(ended=ended)
 
     def reset(self, host: Host) -> None:
@@ -228,7 +228,7 @@ class World:
         """Let everything end, compare all memory with what it must be, and count the frames."""
         for host in self.hosts:
             self.network.restore(host.device)
-        while any(flow.stale or flow.under_way for flow in self.flows):  # the last CLOSE may fail as well
+        while any(flow.stale or flow.outstanding for flow in self.flows):  # the last CLOSE may fail as well
             for flow in self.flows:
                 if flow.stale:
                     self._open_anew(flow)

@@ -75,7 +75,7 @@ class Order:
     multi: bool = False
     place: int = 0
     length: int = 64
-    least_room: int = 0
+    least_space: int = 0
     context: int = 1
     stray_flags: int = 0
 
@@ -302,7 +302,7 @@ class PlainMailbox:
         step = min((end + 63) // 64 * 64 - end + size, posted.left)
         posted.place += step
         posted.left -= step
-        enough = posted.left > 0 and posted.left >= posted.order.least_room
+        enough = posted.left > 0 and posted.left >= posted.order.least_space
         released = not (posted.order.multi and enough)
         self._say(posted.order, kind, status, send, slot, self.buffer_address + place, released)
         return released
@@ -453,7 +453,7 @@ class _Runner:
         self._box.context.receive(
             opcode=order.opcode, flags=flags, counter=COUNTER, length=order.length, tag=order.tag or 0,
             ignore=order.ignore, address=self._box.place(order.place), context=order.context,
-            source_ip=self._pair.initiator.ip, source_context=order.source or 0, least_room=order.least_room,
+            source_ip=self._pair.initiator.ip, source_context=order.source or 0, least_space=order.least_space,
             target_context=order.target or 0,
         )  # fmt: skip
 

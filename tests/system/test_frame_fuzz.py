@@ -16,7 +16,7 @@ from amoeba_model.wire.uet import NackCode, ReturnCode
 
 from tests.support.devices import DEVICES
 from tests.support.frame_fuzz import Attacker
-from tests.support.gap_slots import throw_away_kept
+from tests.support.out_of_order_entries import throw_away_kept
 from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic
 
 pytestmark = pytest.mark.long

@@ -31,7 +31,7 @@ class Link:
     """A network of one process and what its NIC sends and hears."""
 
     def __init__(self, opened):
-        self.network = opened.enter_context(UdpNetwork(arithmetic=True, idle_hz=1e9, keepalive=3600, silence=3600))
+        self.network = opened.enter_context(UdpNetwork(arithmetic=True, idle_hz=1e9, keepalive=3600, watchdog=3600))
         self.device = ScriptedDevice()
         self.network.attach(self.device, mac_of_link(*self.network.address))
 
@@ -58,7 +58,7 @@ def any_source(rng, honest):
     return any_source(rng, honest) if link in honest else link
 
 
-def hostile(rng, source, honest, frames, incarnations):
+def hostile(rng, source, honest, frames, epochs):
     """A datagram of honest parts, some of them another's, some damaged."""
     claimed = rng.choice([source, *honest])
     victim = rng.choice(honest)
@@ -75,7 +75,7 @@ def hostile(rng, source, honest, frames, incarnations):
         version=rng.choice([2] * 9 + [1]),
         kind=rng.choice([0, 0, 0, 1, 2, 3]),
         destination=int.from_bytes(mac_of_link(*rng.choice([source, *honest])), "big"),
-        incarnation=rng.choice([*incarnations, rng.randrange(1 << 32)]),
+        epoch=rng.choice([*epochs, rng.randrange(1 << 32)]),
     )
     return header[: rng.choice([16] * 9 + [rng.randrange(16)])] + frame
 
@@ -86,7 +86,7 @@ def test_hostile_datagrams_neither_end_a_step_nor_stay_nor_change_honest_traffic
     with contextlib.ExitStack() as opened:
         links = [Link(opened) for _ in range(2)]
         addresses = [link.network.address for link in links]
-        incarnations = [link.network.incarnation for link in links]
+        epochs = [link.network.epoch for link in links]
         sent = [[], []]
         for number in range(300):
             for here, there in ((0, 1), (1, 0)):
@@ -95,7 +95,7 @@ def test_hostile_datagrams_neither_end_a_step_nor_stay_nor_change_honest_traffic
                 sent[here].append(frame)
             for _ in range(40):
                 source = any_source(rng, addresses)
-                datagram = hostile(rng, source, addresses, [frames[-1] for frames in sent], incarnations)
+                datagram = hostile(rng, source, addresses, [frames[-1] for frames in sent], epochs)
                 rng.choice(links).network._take(datagram, source)
             if number % 50 == 0:
                 for link in links:
@@ -107,7 +107,7 @@ def test_hostile_datagrams_neither_end_a_step_nor_stay_nor_change_honest_traffic
             assert all(frame in arrived for frame in sent[here]), "honest frames arrive, in order"
             network = links[here].network
             assert len(network.processes) <= 2 * 4096
-            assert network.processes.get(addresses[there]).incarnation == incarnations[there]
+            assert network.processes.get(addresses[there]).epoch == epochs[there]
             assert network.strangers > 100
             assert network.malformed > 100
             assert network.processes.get(addresses[there]).awaited

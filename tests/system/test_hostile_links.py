@@ -209,7 +209,7 @@ def test_the_scoreboard_notices_a_nic_that_does_it_wrong(sabotage, where, name, 
 def test_what_does_not_tell_is_waited_for_though_a_nop_behind_it_tells_first() -> None:
     world = World(("model", "model"), PERFECT)
     flow = world.flows[0]
-    silent = next(seed for seed in range(99) if world.post(flow, "close", seed) and not flow.under_way[-1].signals)
+    silent = next(seed for seed in range(99) if world.post(flow, "close", seed) and not flow.outstanding[-1].signals)
     assert world.post(flow, "nop", silent)
     world.finish()
     world.close()

@@ -65,20 +65,20 @@ def test_packets_are_recorded_while_it_is_asked_for_and_answers_fit_their_reads(
     with open_cluster(["rtl", "rtl"], SMALL, rtl_options=options) as fabric:
         traced = trace_fetch_atomic(fabric)
         assert [device.link_packets() for device in fabric.devices] == [[], []]  # none behind the trace
-        under_way = defaultdict(int)
+        outstanding = defaultdict(int)
         counted = defaultdict(int)
         for nic, packet in sorted(traced.recording.packets, key=lambda at: at[1].cycle):
             counted[packet.kind] += 1
             if packet.kind == PacketKind.READ:
-                assert under_way[nic, packet.tag] == 0
-                under_way[nic, packet.tag] = packet.address << 16 | packet.size
+                assert outstanding[nic, packet.tag] == 0
+                outstanding[nic, packet.tag] = packet.address << 16 | packet.size
             elif packet.kind == PacketKind.COMPLETION:
-                address, left = under_way[nic, packet.tag] >> 16, under_way[nic, packet.tag] & 0xFFFF
+                address, left = outstanding[nic, packet.tag] >> 16, outstanding[nic, packet.tag] & 0xFFFF
                 assert packet.address == address
                 assert 0 < packet.size <= left
                 rest = left - packet.size
-                under_way[nic, packet.tag] = (address + packet.size) << 16 | rest if rest else 0
-        assert set(under_way.values()) == {0}
+                outstanding[nic, packet.tag] = (address + packet.size) << 16 | rest if rest else 0
+        assert set(outstanding.values()) == {0}
         assert counted[PacketKind.INTERRUPT] == 1
         assert counted[PacketKind.READ] == 2  # descriptor and line
         assert counted[PacketKind.WRITE] >= 3  # line, result and completion

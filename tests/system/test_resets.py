@@ -39,12 +39,12 @@ def _reset(kinds: str, side: int, moment: int) -> list[int]:
                 world.post(flow, kind, number)
         world.step(moment)
         to_it = [flow for flow in world.flows if flow.target is host]
-        asked = [(flow, list(flow.under_way)) for flow in to_it]
+        asked = [(flow, list(flow.outstanding)) for flow in to_it]
         begun = world.network.now
         earlier = host.contexts[:]
         world.reset(host)
         rings = [context.completions[:] for context in earlier]
-        while any(flow.under_way for flow in to_it):
+        while any(flow.outstanding for flow in to_it):
             world.step()
         assert world.network.now - begun < BOUND
         statuses = []

@@ -24,13 +24,13 @@ from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.device import DmaFault
 
-__all__ = ["MOST_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
+__all__ = ["MAX_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
 
 POLYNOMIAL = 0x7
 """x**2 + x + 1: what x**64 is reduced to."""
 PERIOD = 1317624576693539401
 """Numbers until the stream repeats."""
-MOST_LOOKAHEAD = 1024
+MAX_LOOKAHEAD = 1024
 """Maximum number of updates that the rules allow a rank to generate ahead of their application."""
 
 Words = npt.NDArray[np.uint64]
@@ -178,7 +178,7 @@ class _Rank:
         self.table = table
         self.window = window
         self.portion = -(-window // _PORTIONS)
-        self.under_way = 0
+        self.outstanding = 0
         self.chunks: Iterator[_Updates] = iter(())
         self.rest = _NOTHING
         self.exhausted = False
@@ -204,7 +204,7 @@ class _Rank:
 
     def post(self) -> None:
         """Fill the window, a portion at a time: each completed portion frees space before the others end."""
-        while not self.exhausted and self.window - self.under_way >= self.portion:
+        while not self.exhausted and self.window - self.outstanding >= self.portion:
             if not len(self.rest.numbers):
                 self.rest = next(self.chunks, _NOTHING)
                 self.exhausted = not len(self.rest.numbers)
@@ -212,7 +212,7 @@ class _Rank:
             batch, self.rest = self.rest.part(0, self.portion), self.rest.part(self.portion, None)
             count = len(batch.numbers)
             self.endpoint.atomic_batch(*batch, Op.FI_BXOR, Datatype.FI_UINT64, context=count)
-            self.under_way += count
+            self.outstanding += count
 
     def reap(self) -> int:
         """Take the completed updates. Raises the error of a failed update."""
@@ -222,7 +222,7 @@ class _Rank:
             failed = self.queue.readerr()
             assert failed is not None  # the queue has just said so
             raise failed.error() from None
-        self.under_way -= done
+        self.outstanding -= done
         return done
 
 
@@ -259,10 +259,10 @@ def run_gups(
     """
     words, count = 1 << table_bits, len(fabric.nics) if rendezvous is None else rendezvous.ranks
     updates = 4 * words if updates is None else updates
-    if words < count or updates < 1 or not 1 <= window <= MOST_LOOKAHEAD:
+    if words < count or updates < 1 or not 1 <= window <= MAX_LOOKAHEAD:
         raise fabric_error(
             Errno.FI_EINVAL,
-            f"expected a word per rank, an update and a window of 1 to {MOST_LOOKAHEAD}, "
+            f"expected a word per rank, an update and a window of 1 to {MAX_LOOKAHEAD}, "
             f"got {words} words for {count} ranks, {updates} updates and a window of {window}",
         )
     # the first (words mod count) ranks own one word more, as in the reference implementation

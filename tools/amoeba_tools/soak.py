@@ -22,7 +22,7 @@ from amoeba_model.switch import Switch
 from amoeba_tools.exactly_once import Report, verify
 from amoeba_tools.workload import Rank
 
-__all__ = ["COUNTED", "MOST_WINDOW", "SoakJob", "SoakResult", "run_soak", "soak_once"]
+__all__ = ["COUNTED", "MAX_WINDOW", "SoakJob", "SoakResult", "run_soak", "soak_once"]
 
 COUNTED = (
     Counter.REQUESTS_SENT,
@@ -41,7 +41,7 @@ COUNTED = (
     Counter.FAILED_PDCS,
 )
 """Counters of the NICs that a result reports."""
-MOST_WINDOW = 1024
+MAX_WINDOW = 1024
 _PATIENCE = 60.0
 
 
@@ -111,10 +111,10 @@ def run_soak(
     Raises FI_EINVAL for an invalid window, for a run without end, and for ranks whose seeds differ. Raises
     FI_ECONNABORTED when another process is gone. The result holds all other errors.
     """
-    if not 1 <= window <= MOST_WINDOW or (seconds is None and operations is None):
+    if not 1 <= window <= MAX_WINDOW or (seconds is None and operations is None):
         raise fabric_error(
             Errno.FI_EINVAL,
-            f"expected a window of 1 to {MOST_WINDOW}, and seconds or operations, "
+            f"expected a window of 1 to {MAX_WINDOW}, and seconds or operations, "
             f"got {window}, {seconds} and {operations}",
         )
     count = len(fabric.nics) if rendezvous is None else rendezvous.ranks
@@ -168,7 +168,7 @@ def _work(ranks: list[Rank], seconds: float | None, operations: int | None, pati
         done = sum(rank.reap() for rank in ranks)
         if done:
             since = now
-        elif not any(rank.under_way for rank in ranks):
+        elif not any(rank.outstanding for rank in ranks):
             return
         elif now - since > patience:
             for rank in ranks:

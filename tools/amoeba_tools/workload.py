@@ -42,8 +42,8 @@ __all__ = ["Rank"]
 
 Bytes = npt.NDArray[np.uint8]
 _WORD = 8
-_MOST_SEGMENTS = 4
-_MOST_ELEMENTS = 40
+_MAX_SEGMENTS = 4
+_MAX_ELEMENTS = 40
 _DATATYPES = (
     (Datatype.FI_UINT8, "<u1"),
     (Datatype.FI_UINT16, "<u2"),
@@ -60,7 +60,7 @@ _OFTEN_MORE, _OFTEN_FENCED, _OFTEN_INJECTED, _OFTEN_DATA = 0.3, 0.03, 0.5, 0.3
 _OPERANDS, _COMPARES, _RESULTS = range(3)
 _PARTS = 3
 """Parts of a slot in local memory."""
-_MOST_PIECES = 16
+_MAX_PIECES = 16
 """Descriptors of one operation: with four segments of everything 13, and one for data."""
 _RECEIVES = (4, 1, 4)
 """Receives that a rank keeps posted, by lane: with one, messages often have to wait."""
@@ -173,7 +173,7 @@ class Rank:
         self._addresses = exits.enter_context(domain.av_open())
         self._endpoint: Endpoint = exits.enter_context(
             domain.endpoint(
-                tx_size=_MOST_PIECES * max(window, _FEWEST_PLACES),
+                tx_size=_MAX_PIECES * max(window, _FEWEST_PLACES),
                 rx_size=2 * window,
                 cq=self._queue,
                 av=self._addresses,
@@ -204,7 +204,7 @@ class Rank:
         }
 
     @property
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         return self.posted - self.done.total()
 
     def introduction(self) -> list[Any]:
@@ -284,8 +284,8 @@ class Rank:
 
     def hang(self, patience: float) -> None:
         """Report a hang: no operation has completed for ``patience`` seconds."""
-        if self.under_way:
-            self._complain(f"no completion for {patience:g} s, with {self.under_way} operations outstanding")
+        if self.outstanding:
+            self._complain(f"no completion for {patience:g} s, with {self.outstanding} operations outstanding")
 
     def _complain(self, problem: str) -> None:
         self.problems.append(f"rank {self.rank}: {problem}")
@@ -426,7 +426,7 @@ class Rank:
 
     def _xor(self, peer: Peer, target: int, posted: _Posted) -> None:
         """XOR words of the table in several places."""
-        places = self._random.sample(range(XORED), self._random.randint(1, _MOST_SEGMENTS))
+        places = self._random.sample(range(XORED), self._random.randint(1, _MAX_SEGMENTS))
         values = [self._random.getrandbits(64) for _ in places]
         for place, value in zip(places, values, strict=True):
             peer.xored[place] ^= value
@@ -543,7 +543,7 @@ class Rank:
         cuts = [0, *sorted(self._random.sample(range(1, count), parts - 1)), count]
         return [end - begin for begin, end in itertools.pairwise(cuts)]
 
-    def _places(self, count: int, size: int, most: int = _MOST_SEGMENTS) -> list[tuple[int, int]]:
+    def _places(self, count: int, size: int, most: int = _MAX_SEGMENTS) -> list[tuple[int, int]]:
         """(offset in the slab, elements) of up to ``most`` places for ``count`` elements of ``size`` bytes."""
         return [(self._random.randint(0, self._layout.slab - size * part), part) for part in self._cuts(count, most)]
 
@@ -570,13 +570,13 @@ class Rank:
     def _elements(self, posted: _Posted) -> tuple[Bytes, list[tuple[int, int]], Datatype, str]:
         """Operands of an atomic, their places, and what they are."""
         datatype, kind = self._random.choice(_DATATYPES)
-        count = self._random.randint(1, _MOST_ELEMENTS)
+        count = self._random.randint(1, _MAX_ELEMENTS)
         operands = self._operands(posted, self._random.randbytes(count * datatype.size))
         return operands, self._places(count, datatype.size), datatype, kind
 
     def _scattered(self, memory: Bytes, size: int) -> list[Bytes]:
         """Memory in up to four pieces of whole elements of ``size`` bytes."""
-        ends = itertools.accumulate(self._cuts(memory.nbytes // size, _MOST_SEGMENTS))
+        ends = itertools.accumulate(self._cuts(memory.nbytes // size, _MAX_SEGMENTS))
         return [memory[size * begin : size * end] for begin, end in itertools.pairwise([0, *ends])]
 
     def _any_desc(self) -> MemoryRegion | None:

@@ -53,7 +53,7 @@ class Guard:
         if self.owned:
             self._depth = depth
             if not depth:
-                self._give_back()
+                self._release()
 
     def forked(self) -> None:
         """Reset the gate in a child process, where only the thread that holds the lock is left."""
@@ -93,7 +93,7 @@ class Guard:
             return
         self._depth -= 1
         if not self._depth:
-            self._give_back()
+            self._release()
 
     def _take(self, depth: int) -> None:
         try:
@@ -122,7 +122,7 @@ class Guard:
         if interruption is not None:
             raise interruption
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         try:
             if self._waiters:
                 self._call_ready()
@@ -147,7 +147,7 @@ class Guard:
         depth = self._depth
         try:
             self._depth = 0
-            self._give_back()
+            self._release()
             function()
         finally:
             self._take_again(depth)

@@ -1,8 +1,8 @@
 """Network addresses of NICs that have none of their own, by their numbers."""
 
-__all__ = ["MOST_NICS", "ip_of", "mac_of"]
+__all__ = ["MAX_NICS", "ip_of", "mac_of"]
 
-MOST_NICS = 254
+MAX_NICS = 254
 _FIRST_MAC = 0x0200_0000_0001
 """02:00:00:00:00:01: locally administered, as unassigned addresses must be."""
 _FIRST_IP = 0x0A00_0001

@@ -32,7 +32,7 @@ _RETRY = 0.1
 """Seconds between attempts to connect."""
 _GREETING = 5.0
 """Seconds that a connecting process may take to identify itself."""
-_MOST_CALLERS = 256
+_MAX_CALLERS = 256
 """Maximum number of connections whose process has not identified itself."""
 _BREATH = 0.05
 """Seconds until the next try when the process has too many descriptors."""
@@ -88,7 +88,7 @@ class _Reception:
         accepted.setblocking(True)
         caller = JsonLines(accepted)
         self._callers[caller] = time.monotonic() + _GREETING
-        if len(self._callers) > _MOST_CALLERS:
+        if len(self._callers) > _MAX_CALLERS:
             self._drop(next(iter(self._callers)))
         try:
             caller.send([_PROTOCOL])
@@ -141,7 +141,7 @@ class Rendezvous:
         deadline = time.monotonic() + timeout
         with contextlib.ExitStack() as exits:
             try:
-                server = exits.enter_context(socket.create_server((host, port), backlog=_MOST_CALLERS))
+                server = exits.enter_context(socket.create_server((host, port), backlog=_MAX_CALLERS))
             except (OSError, OverflowError) as error:
                 raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"cannot listen at {host}:{port}: {error}") from error
             if ready is not None:

@@ -11,7 +11,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
+from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.devices import open_device
 from amoeba.nic.nic import Nic
 
@@ -41,8 +41,8 @@ def open_endpoints(
         raise fabric_error(
             Errno.FI_ENOSYS, f'endpoints need the simulator: pip install "amoeba-nic[sim]" ({error})'
         ) from error
-    if not 1 <= len(kinds) <= MOST_NICS:
-        raise fabric_error(Errno.FI_EINVAL, f"a network has 1 to {MOST_NICS} NICs, got {len(kinds)}")
+    if not 1 <= len(kinds) <= MAX_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a network has 1 to {MAX_NICS} NICs, got {len(kinds)}")
     network = Network(latency, impairments)
     served: dict[Path, tuple[SimulatedDevice, int, Any]] = {}
     with contextlib.ExitStack() as opened:

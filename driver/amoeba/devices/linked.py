@@ -16,7 +16,7 @@ from amoeba.nic.nic import Nic, Retransmission
 __all__ = ["LOOPBACK", "Linked", "open_linked", "patient"]
 
 LOOPBACK = "127.0.0.1"
-_MOST_TIMEOUTS = 255
+_MAX_TIMEOUTS = 255
 
 
 class Linked(NamedTuple):
@@ -52,7 +52,7 @@ def patient(idle_hz: int, *, lossy: bool = False) -> Retransmission:
     given up after several minutes. The network reports a process that is gone within a second.
     """
     if lossy:
-        return Retransmission(limit=_MOST_TIMEOUTS)
+        return Retransmission(limit=_MAX_TIMEOUTS)
     return Retransmission(1 << idle_hz.bit_length(), RETRANSMIT_LIMIT)
 
 

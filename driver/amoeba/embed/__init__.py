@@ -48,9 +48,9 @@ Each of its C functions calls a Python function of the same name, and always get
 - **The NIC of the process** (:mod:`~amoeba.embed.process_nic`): ``process_nic()`` ... ``release()``. Its ``nic`` goes
   to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. The process has one of
   each, as only one may run the NIC: automatic progress needs a single Fabric.
-- **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. A call waits by :func:`wait_until`, which lets
+- **Threads** (:mod:`~amoeba.embed.fair_lock`): calls come one at a time. A call waits by :func:`wait_until`, which lets
   other calls proceed: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
-  progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
+  progress by ``without_fair_lock(lambda: queue.sread(timeout=timeout))``.
 - **Python's lock**: a program that runs Python may keep it and wait for a C thread. A function declared with ``busy``
   returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place. There an
   object can have an eventfd, which C writes to without Python: ``amoeba_set_bell`` and ``amoeba_ring``.
@@ -64,11 +64,11 @@ Each of its C functions calls a Python function of the same name, and always get
 from amoeba.embed.binding import Binding, Status
 from amoeba.embed.build import build, cache_folder
 from amoeba.embed.ending import at_end
+from amoeba.embed.fair_lock import wait_until, without_fair_lock
 from amoeba.embed.handles import Handles
 from amoeba.embed.library import CFunction, CLibrary
 from amoeba.embed.memory import Memory
 from amoeba.embed.process_nic import ProcessNic, process_nic
-from amoeba.embed.turns import out_of_turn, wait_until
 
 __all__ = [
     "Binding",
@@ -81,7 +81,7 @@ __all__ = [
     "at_end",
     "build",
     "cache_folder",
-    "out_of_turn",
     "process_nic",
     "wait_until",
+    "without_fair_lock",
 ]

@@ -9,8 +9,8 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed.counts import process_counts
 from amoeba.embed.ending import arrange_the_end, let_none_in
+from amoeba.embed.fair_lock import FAIR_LOCK
 from amoeba.embed.telling import Teller, say, verbose
-from amoeba.embed.turns import TURNS
 
 __all__ = ["Binding", "Status", "load"]
 
@@ -47,7 +47,7 @@ class Binding:
             As declared.
         function : callable
             Takes numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
-            nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.turns`).
+            nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.fair_lock`).
         status : callable
             Converts an exception, or a result that C cannot have, to a value of C's type. KeyboardInterrupt and
             SystemExit are no different: C decides whether a program ends.
@@ -58,7 +58,7 @@ class Binding:
             raise fabric_error(Errno.FI_EINVAL, f"{self.name} has no function {name!r} that is not defined yet")
         returns = self.ffi.typeof(self._missing[name]) if self._missing[name] != "void" else None
         nothing = None if returns is None else self.ffi.NULL if returns.kind == "pointer" else 0
-        enter, leave = TURNS.__enter__, TURNS.__exit__
+        enter, leave = FAIR_LOCK.__enter__, FAIR_LOCK.__exit__
 
         def called(*arguments: Any) -> Any:
             try:

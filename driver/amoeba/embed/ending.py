@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from amoeba.embed.turns import TURNS
+from amoeba.embed.fair_lock import FAIR_LOCK
 
 __all__ = ["arrange_the_end", "at_end", "has_ended", "let_none_in"]
 
@@ -70,13 +70,13 @@ def _call(function: Callable[[], object]) -> None:
 @contextlib.contextmanager
 def _turn() -> Iterator[None]:
     deadline = time.monotonic() + _PATIENCE
-    while not (taken := TURNS.enter_now()) and time.monotonic() < deadline:
+    while not (taken := FAIR_LOCK.enter_now()) and time.monotonic() < deadline:
         time.sleep(0.001)
     try:
         yield
     finally:
         if taken:
-            TURNS.__exit__()
+            FAIR_LOCK.__exit__()
 
 
 def _finish_mpi() -> None:

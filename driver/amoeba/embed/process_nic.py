@@ -32,10 +32,10 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import readable_within
 from amoeba.devices.devices import SIMULATED_KINDS, default_parameters
 from amoeba.devices.linked import LOOPBACK, open_linked
-from amoeba.embed.caretaker import Caretaker
 from amoeba.embed.counts import NicCounts, process_counts
 from amoeba.embed.ending import at_end
-from amoeba.embed.turns import TURNS
+from amoeba.embed.fair_lock import FAIR_LOCK
+from amoeba.embed.progress_thread import ProgressThread
 from amoeba.nic.nic import Nic
 
 __all__ = ["ProcessNic", "contexts_setting", "process_nic", "process_nic_settings"]
@@ -104,7 +104,7 @@ class ProcessNic:
             raise
         self.kind = kind
         self._uses = 0
-        self._caretaker = Caretaker(self.network, self._look) if self.network.devices else None
+        self._progress_thread = ProgressThread(self.network, self._look) if self.network.devices else None
         own(self)
 
     @property
@@ -121,7 +121,7 @@ class ProcessNic:
 
         The NIC is closed under the lock, so that the progress thread does not run it meanwhile.
         """
-        with TURNS:
+        with FAIR_LOCK:
             self._uses -= 1
             if not self._uses:
                 self.close()
@@ -134,8 +134,8 @@ class ProcessNic:
         self._look(at_once=True)
         self.nic.close()
         self.network.close()
-        if self._caretaker is not None:
-            self._caretaker.join()
+        if self._progress_thread is not None:
+            self._progress_thread.join()
 
     def _finish(self) -> None:
         """Let the NIC finish its work: otherwise a peer's last message gets no answer, though it was read."""
@@ -178,7 +178,7 @@ class ProcessNic:
 
     def _rest(self, longest: float) -> None:
         """Sleep, and run the NIC afterwards; keeps the progress thread away meanwhile."""
-        others = set() if self._caretaker is None else self._caretaker.others
+        others = set() if self._progress_thread is None else self._progress_thread.others
         thread = threading.get_ident()
         others.add(thread)
         try:
@@ -189,8 +189,8 @@ class ProcessNic:
     def attend(self) -> None:
         """Leave the NIC to automatic progress from now on."""
         self._attended = True
-        if self._caretaker is not None:
-            self._caretaker.others.add(_AUTOMATIC)
+        if self._progress_thread is not None:
+            self._progress_thread.others.add(_AUTOMATIC)
 
     def step(self) -> None:
         """Let a little time pass on the NIC, without a sleep before."""

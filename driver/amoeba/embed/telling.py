@@ -13,7 +13,7 @@ from amoeba.embed.ending import has_ended
 __all__ = ["Teller", "say", "verbose"]
 
 _log = logger("calls")
-_MOST_REFUSALS = 10
+_MAX_REFUSALS = 10
 """Maximum number of lines about the program's mistakes, of one library."""
 
 
@@ -51,12 +51,12 @@ class Teller:
                 say(f"{begin}{type(error).__name__}: {error} (said once; AMOEBA_DEBUG=1 tells where)")
         elif self._is_worth_a_line(function, error):
             self._refusals += 1
-            last = "; more are not said" if self._refusals == _MOST_REFUSALS else ""
+            last = "; more are not said" if self._refusals == _MAX_REFUSALS else ""
             say(f"{begin}refused: {error} (said once{last}; AMOEBA_LOG=calls=error silences this)")
 
     def _is_worth_a_line(self, function: str, error: BaseException) -> bool:
         return (
-            self._refusals < _MOST_REFUSALS
+            self._refusals < _MAX_REFUSALS
             and _log.isEnabledFor(logging.WARNING)
             and self.is_mistake(function, error)
             and self._is_new(function, str(error))

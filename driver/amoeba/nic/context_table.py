@@ -118,7 +118,7 @@ class ContextTable:
     def _all_used(self) -> FabricError:
         return fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use; {_MORE}")
 
-    def give_back(self, context: int) -> None:
+    def release(self, context: int) -> None:
         """Free a context, so that nothing meant for its last user reaches the next."""
         with contextlib.suppress(DeviceClosedError):
             self._dma.leave(context)

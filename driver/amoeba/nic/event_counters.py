@@ -33,7 +33,7 @@ class EventCounters:
 
         Registers may name the counter from now on, but no context's descriptors: see :meth:`admit`.
         """
-        if not self._quota.room(domain):
+        if not self._quota.space(domain):
             return 0
         number = self.free.pop(0)
         self._quota.assign(number, domain)
@@ -45,7 +45,7 @@ class EventCounters:
         entry[start : start + EVENT_COUNTER.size] = bytes(EVENT_COUNTER.size)
         return number
 
-    def give_back(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """Free a counter that nothing advances any more."""
         self._admitted.pop(number, None)
         self._quota.release(number)

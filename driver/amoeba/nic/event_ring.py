@@ -8,9 +8,9 @@ from amoeba_model.descriptors import EVENT, EventFlags
 from amoeba.core.buffers import address_of, allocate
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
-from amoeba.nic.silence import Silence
+from amoeba.nic.reset_watchdog import ResetWatchdog
 
-__all__ = ["MOST_EVENTS", "Event", "EventRing"]
+__all__ = ["MAX_EVENTS", "Event", "EventRing"]
 
 _EVENT = record_struct(
     EVENT, "context", "data", "tag", "address", "length", "source_ip", "source_context", "slot", "target_context",
@@ -23,7 +23,7 @@ _INDEX_MASK = 0xFFFF
 _NEVER_PROMISED = 4
 """Entries of every ring that the NIC keeps for itself."""
 _FEWEST_ENTRIES = 8
-MOST_EVENTS = (1 << 15) - _NEVER_PROMISED
+MAX_EVENTS = (1 << 15) - _NEVER_PROMISED
 """Maximum number of events that can wait for the application."""
 
 
@@ -64,7 +64,7 @@ class EventRing:
         self._head = 0
         self._told = 0
         """``_head`` as the NIC knows it."""
-        self._silence = Silence(nic.device)
+        self._watchdog = ResetWatchdog(nic.device)
         self.last_word: Callable[[], Event | None] = lambda: None
         """Makes up the next event that a NIC owed before it was reset."""
 
@@ -94,7 +94,7 @@ class EventRing:
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0):
             return True
         nic = self.nic
-        return nic.lost or (self._silence.is_long(head) and nic.find_lost())
+        return nic.lost or (self._watchdog.is_long(head) and nic.find_lost())
 
     @property
     def waiting(self) -> int:

@@ -26,6 +26,6 @@ class FreeNumbers:
             raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} {self._what} are in use")
         return self.free.pop(0)
 
-    def give_back(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """Free a number."""
         self.free.append(number)

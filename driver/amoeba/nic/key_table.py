@@ -75,7 +75,7 @@ class KeySlots:
         """Return the slot of a key in the table."""
         return self._slots[key]
 
-    def give_back(self, key: int) -> int:
+    def release(self, key: int) -> int:
         """Take a key out of the table; returns its slot."""
         slot = self._slots.pop(key)
         self._position[slot] = len(self._free)
@@ -135,7 +135,7 @@ class KeyTable:
 
     def remove(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
-        slot = self._slots.give_back(key)
+        slot = self._slots.release(key)
         self._quota.release(key)
         self._write(slot, 0, 0, 0, 0, KeyFlags(0))
         self._registers.flush()

@@ -19,7 +19,7 @@ from amoeba.nic.free_numbers import FreeNumbers
 from amoeba.nic.key_table import KeyTable
 from amoeba.nic.peer_table import PeerTable
 from amoeba.nic.registers import Registers, doorbell
-from amoeba.nic.silence import Mourner
+from amoeba.nic.reset_watchdog import ResetListener
 from amoeba.nic.target_pdcs import TargetPdcs
 
 __all__ = ["Nic", "Retransmission"]
@@ -75,7 +75,7 @@ class Nic:
         :class:`amoeba.transport.executed.Executed`; None: nobody counts."""
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits."""
-        self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
+        self.reset_listeners: weakref.WeakSet[ResetListener] = weakref.WeakSet()
         """Called once when the NIC is :attr:`lost`."""
         self.registers = Registers(device)
         self.parameters = self.registers.parameters
@@ -118,7 +118,7 @@ class Nic:
         self.device.write(register, value)
         self.on_doorbell()
 
-    def stir(self) -> None:
+    def kick(self) -> None:
         """Kick the observer of doorbells, so that it sees new work, or work that waits for a doorbell."""
         if self.on_doorbell is not None:
             self.on_doorbell()
@@ -174,8 +174,8 @@ class Nic:
         """Ask the NIC whether it still has its state: see :attr:`lost`."""
         if not self.lost and self.contexts.find_lost():
             _log.error("%s was reset, or is gone: outstanding operations end with an error", self.device.name)
-            for mourner in list(self.mourners):
-                mourner.nic_lost()
+            for listener in list(self.reset_listeners):
+                listener.nic_lost()
         return self.lost
 
     def close(self) -> None:

@@ -43,9 +43,9 @@ class PeerTable:
         """Free entries, the one unused longest first."""
         return self._numbers.free
 
-    def room(self, context: int) -> int:
+    def space(self, context: int) -> int:
         """Return the number of entries that a context can open: some are kept for the others."""
-        return self._quota.room(context)
+        return self._quota.space(context)
 
     def open(self, context: int, address: EndpointAddress, initiator: int) -> int:
         """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
@@ -108,6 +108,6 @@ class PeerTable:
         """Invalidate an entry and free it. Nothing may be outstanding on it."""
         self._registers.write("peers", "flags", 0)
         self._registers.write("peers", "store", peer)
-        self._numbers.give_back(peer)
+        self._numbers.release(peer)
         self._quota.release(peer)
         _log.debug("peer %d: closed", peer)

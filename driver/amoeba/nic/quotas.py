@@ -35,7 +35,7 @@ class Quota:
         """Return the entries that a party has."""
         return self._used.get(party, 0)
 
-    def room(self, party: int) -> int:
+    def space(self, party: int) -> int:
         """Return the entries that a party could take now, one after the other."""
         free = self._total - self._in_use
         own = max(0, self.reserve - self.used(party))
@@ -47,7 +47,7 @@ class Quota:
 
     def require(self, party: int) -> None:
         """Raise FI_ENOSPC when all entries are in use, or the free ones are reserved for other parties."""
-        if not self.room(party):
+        if not self.space(party):
             raise fabric_error(Errno.FI_ENOSPC, self.refusal(party))
 
     def assign(self, entry: int, party: int) -> None:
@@ -57,7 +57,7 @@ class Quota:
 
     def release(self, entry: int) -> None:
         """Return an entry that was assigned."""
-        self.give_back(self._owners.pop(entry))
+        self.put_back(self._owners.pop(entry))
 
     def take(self, party: int) -> None:
         """Count one more. Raises as :meth:`require`."""
@@ -76,7 +76,7 @@ class Quota:
             f"{self._party}"
         )
 
-    def give_back(self, party: int) -> None:
+    def put_back(self, party: int) -> None:
         """Count one less."""
         self._covered -= self._used[party] <= self.reserve
         self._in_use -= 1

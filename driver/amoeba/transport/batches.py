@@ -212,7 +212,7 @@ class Batches:
         """Batches that have begun and are not over."""
 
     @property
-    def least_room(self) -> int:
+    def least_space(self) -> int:
         """Entries that must be free before it is worth while to go on with a batch."""
         return self._rings.entries // _CHUNKS
 

@@ -24,7 +24,7 @@ from amoeba.transport.requests import Tally
 from amoeba.transport.retirement import RETIREMENT_ENTRIES, Retirement
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.sharing import RingShare
-from amoeba.transport.takeover import BoundlessReceives
+from amoeba.transport.software_matching import BoundlessReceives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.transport.unexpected import refuse_all
 
@@ -217,12 +217,12 @@ class Context:
             nic, number = self.nic, self.number
 
             def back() -> None:
-                nic.contexts.give_back(number)
+                nic.contexts.release(number)
 
         self._refuse()
         self.nic.contexts.disable(self.number)
         left = self.sharer is None or self.sharer.leave()
-        idle = self.own_rings is None or not self.own_rings.under_way
+        idle = self.own_rings is None or not self.own_rings.outstanding
         peers = self.peers
         self._release()
         if not left:
@@ -274,8 +274,8 @@ class Context:
             return
         deadline = time.monotonic() + DRAIN_TIME
         # messages that nobody reads take half of it
-        rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
-        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS) and self.peers is not None:
+        rings.wait_until(lambda: not (rings.outstanding or rings.held), deadline - DRAIN_TIME / 2)
+        if rings.wait_until(lambda: not rings.outstanding, deadline, DRAIN_ROUNDS) and self.peers is not None:
             self.peers.clear(deadline)
 
     def _release(self) -> None:

@@ -62,7 +62,7 @@ class Dispatch:
     limited = True
     """Peers that have more to say wait while too much is not read, which bounds the memory that they can fill."""
 
-    under_way = 0
+    outstanding = 0
     """This side waits for nothing here."""
 
     @property

@@ -55,9 +55,9 @@ class PeerMap:
         self._plenty = min(parameters.peers, parameters.target_pdcs) // 2
 
     @property
-    def room(self) -> int:
+    def space(self) -> int:
         """Entries of the NIC's peer table that can be had: some are kept for other contexts."""
-        return self._rings.nic.peers.room(self._rings.context)
+        return self._rings.nic.peers.space(self._rings.context)
 
     def add(self, number: int, address: EndpointAddress) -> None:
         """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full, or kept for others."""
@@ -97,7 +97,7 @@ class PeerMap:
         if entry is not None:
             return entry
         nic = self._rings.nic
-        if nic.parameters.peers - len(nic.peers.free) >= self._plenty or not self.room:
+        if nic.parameters.peers - len(nic.peers.free) >= self._plenty or not self.space:
             return first
         self._seconds[number] = entry = nic.peers.open(self._rings.context, address, self._initiator)
         return entry

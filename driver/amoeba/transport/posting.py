@@ -99,7 +99,7 @@ def post_scattered(
         used = [*results]
         for vector, buffers, offset in ((0, operands, 0), (1, compared, INJECT_SIZE)):
             if buffers:
-                vectors[vector] = [Segment(rings.stash([b.view for b in buffers], offset), length)]
+                vectors[vector] = [Segment(rings.bounce([b.view for b in buffers], offset), length)]
     absent = Segment(0, length)
     opcode = operation.opcode
     pieces = [

@@ -26,7 +26,7 @@ class ProtectionDomain:
 
     def release(self) -> None:
         """Give it back: no context and no region of it is left."""
-        self.nic.domains.give_back(self.number)
+        self.nic.domains.release(self.number)
 
     def __repr__(self) -> str:
         return f"<ProtectionDomain {self.number} of {self.nic.device.name}>"

@@ -69,9 +69,9 @@ class Receive:
     """Long messages that are being read into the buffer."""
     used: int = 0
     """Bytes that messages have used up before it is posted, or will have when the NIC has done its descriptor."""
-    least_room: int = 0
+    least_space: int = 0
     """Bytes that must be left, of a buffer that takes message after message, or it is released."""
-    promised: bool = False
+    reserved: bool = False
     """The NIC will bring it together with messages that have come, and then it is over."""
 
     def __init__(
@@ -123,10 +123,10 @@ class Receive:
 
         The NIC does the same: the next message's place is aligned, and the bytes before that place stay unused.
         """
-        room = self.length - self.used
-        size = min(length, room)
-        self.used += min(size + -(self.address + self.used + size) % MULTI_ALIGNMENT, room)
-        return self.length - self.used < max(self.least_room, 1)
+        space = self.length - self.used
+        size = min(length, space)
+        self.used += min(size + -(self.address + self.used + size) % MULTI_ALIGNMENT, space)
+        return self.length - self.used < max(self.least_space, 1)
 
     def gather(self) -> memoryview:
         """Let the message come to memory of the driver first.
@@ -137,15 +137,15 @@ class Receive:
         self.address = address_of(self.whole)
         return self.whole
 
-    def room(self, address: int, length: int) -> int:
+    def space(self, address: int, length: int) -> int:
         """Return how many of ``length`` bytes from ``address`` on fit into the buffer."""
         return max(0, min(length, self.address + self.length - address))
 
     def segments(self, address: int, length: int) -> list[Segment]:
         """Return where ``length`` bytes from ``address`` on lie, as far as they fit."""
         if self.whole is None:
-            room = self.room(address, length)
-            return [Segment(address, room)] if room else []
+            space = self.space(address, length)
+            return [Segment(address, space)] if space else []
         parts = []
         for buffer in self.buffers:
             size = min(buffer.nbytes, length)

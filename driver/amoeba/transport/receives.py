@@ -124,7 +124,7 @@ class Receives:
         self._cancelled: set[int] = set()
         """Tokens of receives whose cancellation has not been answered."""
         self._outlet_of = outlet_of
-        self._stir = nic.on_doorbell
+        self._kick = nic.on_doorbell
         self.tally = tally
         self._counter = counter
         dispatch.handlers |= {
@@ -168,34 +168,34 @@ class Receives:
         """Whether such a descriptor can be posted."""
         return (self.placed if opcode == _RECEIVE else self._searches) < self.most
 
-    def post(self, receive: Receive, least_room: int, more: int) -> None:
+    def post(self, receive: Receive, least_space: int, more: int) -> None:
         """Post a receive or a search; ``more`` follow at once. Device access that it asks for is granted first.
 
         Raises FI_EAGAIN as :meth:`check_space`; then, and whatever else is raised, nothing is posted.
         """
         searches = receive.opcode != _RECEIVE
         if self.crowded or (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
-            self._post_crowded(receive, least_room, more)
+            self._post_crowded(receive, least_space, more)
             return
         self.nic.dma.grant_all(receive.grants, self._context)
         token = self._tail
-        self._write(receive.opcode, receive, token, least_room)
+        self._write(receive.opcode, receive, token, least_space)
         self._outstanding[token] = receive
         self._searches += searches
         if not more:
             self.announce()
         else:
-            self.nic.stir()
+            self.nic.kick()
 
-    def _post_crowded(self, receive: Receive, least_room: int, more: int) -> None:
+    def _post_crowded(self, receive: Receive, least_space: int, more: int) -> None:
         """Post a receive or a search that the NIC may not be able to take."""
         self.check_space(receive.opcode)
         raise NotImplementedError  # nothing else makes it crowded
 
-    def _enter(self, receive: Receive, least_room: int) -> None:
+    def _enter(self, receive: Receive, least_space: int) -> None:
         """Post it; device access has been granted, and the NIC can take it."""
         token = self._tail
-        self._write(receive.opcode, receive, token, least_room)
+        self._write(receive.opcode, receive, token, least_space)
         self._outstanding[token] = receive
         self._searches += receive.opcode != _RECEIVE
 
@@ -230,13 +230,13 @@ class Receives:
                 return True
         return False
 
-    def _write(self, opcode: int, receive: Receive, token: int, least_room: int) -> None:
+    def _write(self, opcode: int, receive: Receive, token: int, least_space: int) -> None:
         source, flags, length, address = receive.source, receive.flags, receive.length, receive.address
         if receive.multi:
             flags |= _MULTI
             length -= receive.used
             address += receive.used
-            receive.least_room = least_room
+            receive.least_space = least_space
         counted = self._counter and opcode == _RECEIVE and self._told(receive)
         _DESCRIPTOR.pack_into(
             self._ring,
@@ -252,7 +252,7 @@ class Receives:
             token,
             source[0],
             source[1],
-            least_room,
+            least_space,
             0,
             0,
         )
@@ -311,7 +311,7 @@ class Receives:
         status = event.status
         if receive.whole is None:
             # all that a receive of one buffer needs
-            fits = event.length if status == _OK else receive.room(event.address, event.length)
+            fits = event.length if status == _OK else receive.space(event.address, event.length)
             told = status if self._counter and receive.counted else None
         else:
             fits = receive.land(event.address, event.length)
@@ -408,10 +408,10 @@ class Receives:
             self._searches -= receive.opcode != _RECEIVE
             receive.released = True
             if self.crowded:
-                self._room_came()
+                self._space_came()
         return receive
 
-    def _room_came(self) -> None:
+    def _space_came(self) -> None:
         """Let the NIC take a receive that it may not have been able to take before."""
 
     # What the application hears
@@ -464,8 +464,8 @@ class Receives:
                 event.length - length if status == _TOO_LONG else 0,
             )
         )
-        if self._stir is not None:
-            self._stir()  # what ends at once, without the NIC, is to be told as well
+        if self._kick is not None:
+            self._kick()  # what ends at once, without the NIC, is to be told as well
 
     def _source(self, event: Event) -> int:
         if not event.source_ip:

@@ -85,13 +85,13 @@ class LongSends:
         self._rings = rings
         self._dispatch = dispatch
         self._on_read = on_read
-        self._under_way: dict[int, _LongSend] = {}
+        self._outstanding: dict[int, _LongSend] = {}
         """By token."""
         self.receives: LongReceives | None = None
         """Reads messages on this side: a message to itself ends behind its receive, as programs expect."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
         nic.dma.holders.add(self)
-        nic.mourners.add(self)
+        nic.reset_listeners.add(self)
         self._peer_failed = rings.peer_failed
         rings.peer_failed = self._fail
 
@@ -114,7 +114,7 @@ class LongSends:
         message.peer, message.more = operation.peer, operation.more
         message.remote_address, message.remote_key = operation.length, tag
         message.length = RENDEZVOUS.size
-        message.local = self._rings.stash([memoryview(record)])
+        message.local = self._rings.bounce([memoryview(record)])
         self._rings.post(message)
         return token
 
@@ -144,13 +144,13 @@ class LongSends:
             key = self._nic.keys.store(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
             self._nic.dma.revoke_all(request.grants, NO_CONTEXT)
-            if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
+            if self._outstanding and error.fi_errno is Errno.FI_ENOSPC:
                 raise fabric_error(
-                    Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
+                    Errno.FI_EAGAIN, f"{len(self._outstanding)} long messages wait to be read: {error.strerror}"
                 ) from None
             raise
         token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
-        self._under_way[token] = _LongSend(request, key, request.grants)
+        self._outstanding[token] = _LongSend(request, key, request.grants)
         self._rings.held[token] = request.peer
         return token, Record(key, token, self._home).pack()
 
@@ -159,7 +159,7 @@ class LongSends:
 
         Afterwards no new request can read its bytes; an outstanding read may still do so.
         """
-        send = self._under_way.get(token)
+        send = self._outstanding.get(token)
         if send is None:
             return False
         self._finish(token, status)
@@ -167,7 +167,7 @@ class LongSends:
 
     def _sent(self, token: int, status: int) -> None:
         """Note that the record has been delivered, or has failed."""
-        send = self._under_way.get(token)
+        send = self._outstanding.get(token)
         if send is None:
             return  # its peer was given up, which ended it
         send.delivered = True
@@ -181,7 +181,7 @@ class LongSends:
     def _see_read(self, event: Event) -> None:
         """Handle a read with immediate data: of a long message, or of the application's memory."""
         token = event.data & ~_REFUSED
-        send = self._under_way.get(token)
+        send = self._outstanding.get(token)
         if send is None:
             self._dispatch.tell(event)
             return
@@ -191,7 +191,7 @@ class LongSends:
             answered()
 
     def _answered(self, token: int, status: int) -> None:
-        send = self._under_way.get(token)
+        send = self._outstanding.get(token)
         if send is None:
             return  # ended meanwhile
         send.answer = status
@@ -201,13 +201,13 @@ class LongSends:
     def _fail(self, dest_addr: int) -> None:
         """End the messages to a peer that was given up: it reads no more of them."""
         self._peer_failed(dest_addr)
-        for token, send in list(self._under_way.items()):
+        for token, send in list(self._outstanding.items()):
             if send.request.dest_addr == dest_addr:
                 self._give_up(token, send, _PDC_FAILED)
 
     def nic_lost(self) -> None:
         """End all messages: nobody can read them any more."""
-        for token, send in list(self._under_way.items()):
+        for token, send in list(self._outstanding.items()):
             self._give_up(token, send, _NIC_RESET)
 
     def _give_up(self, token: int, send: _LongSend, status: int) -> None:
@@ -220,7 +220,7 @@ class LongSends:
         self._rings.finish(send.request, status)
 
     def _forget(self, token: int) -> _LongSend:
-        send = self._under_way.pop(token)
+        send = self._outstanding.pop(token)
         del self._rings.held[token]
         self._nic.keys.remove(send.key)
         self._nic.dma.revoke_all(send.grants, NO_CONTEXT)
@@ -228,11 +228,11 @@ class LongSends:
 
     def requests_to(self, number: int) -> list[Operation]:
         """Return the messages to the peer with this number (their ``dest_addr``) that have not been read."""
-        return [send.request for send in self._under_way.values() if send.request.dest_addr == number]
+        return [send.request for send in self._outstanding.values() if send.request.dest_addr == number]
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""
-        using = [send for send in self._under_way.values() if keeps(send.request.buffers, keeper)]
+        using = [send for send in self._outstanding.values() if keeps(send.request.buffers, keeper)]
         for send in using:
             self._nic.dma.grant(address, length, writable=writable, whose=NO_CONTEXT)
             send.grants = (*send.grants, (address, length, writable))
@@ -241,7 +241,7 @@ class LongSends:
 
     def progress(self) -> None:
         """See whether messages have been read, for an endpoint without other events."""
-        if self._under_way:
+        if self._outstanding:
             self._dispatch.progress()
 
     def arm(self) -> None:
@@ -251,8 +251,8 @@ class LongSends:
     def release(self) -> None:
         """Forget all messages: nobody can read them any more."""
         self._nic.dma.holders.discard(self)
-        self._nic.mourners.discard(self)
-        for token in list(self._under_way):
+        self._nic.reset_listeners.discard(self)
+        for token in list(self._outstanding):
             self._forget(token)
         self._rings.peer_failed = self._peer_failed
 
@@ -314,7 +314,7 @@ class LongReceives:
         self._rings = rings
         self._peers = peers
         self._waiting: list[_Fetch] = []
-        self._under_way: Counter[int] = Counter()
+        self._outstanding: Counter[int] = Counter()
         """By number of the sender, as :class:`PeerMap` gives it."""
         self._ends: dict[int, Callable[[], None] | None] = {}
         """By token of the message that is read: a function to call when the read is over."""
@@ -345,7 +345,7 @@ class LongReceives:
         return True
 
     def _progress(self) -> None:
-        if self._waiting or self._under_way or self._peers.strangers:
+        if self._waiting or self._outstanding or self._peers.strangers:
             uninterrupted(self._go_on)
 
     def _go_on(self) -> None:
@@ -354,8 +354,8 @@ class LongReceives:
 
     def _start(self) -> None:
         """Begin the reads that can begin: not without free ring entries, nor from a peer that was just given up."""
-        self._under_way = +self._under_way
-        self._peers.part(self._under_way)
+        self._outstanding = +self._outstanding
+        self._peers.part(self._outstanding)
         self._waiting = [fetch for fetch in self._waiting if not self._try(fetch)]
 
     def _try(self, fetch: _Fetch) -> bool:
@@ -367,11 +367,11 @@ class LongReceives:
             source = self._peers.meet(fetch.sender, fetch.record.home)
             peer = self._peers.find(source)
         except FabricError as error:
-            if error.fi_errno is Errno.FI_EAGAIN or self._rings.under_way:
+            if error.fi_errno is Errno.FI_EAGAIN or self._rings.outstanding:
                 return False  # what ends may make room for him in the peer table
             fetch.done(_BAD_PEER)
             return True
-        self._under_way[source] += 1
+        self._outstanding[source] += 1
         pieces = []
         offset = 0
         for segment in segments:
@@ -388,7 +388,7 @@ class LongReceives:
         return True
 
     def _end(self, fetch: _Fetch, source: int, status: int) -> None:
-        self._under_way[source] -= 1
+        self._outstanding[source] -= 1
         over = self._ends.pop(fetch.record.token, None)
         fetch.done(status)
         if over is not None:

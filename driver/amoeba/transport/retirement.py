@@ -33,7 +33,7 @@ class Retirement:
         """Return whether all has ended; then everything has been released."""
         self._rings.absorb()
         self._close_peers()
-        if self._rings.under_way:
+        if self._rings.outstanding:
             return False
         self._over()
         return True

@@ -23,7 +23,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
-from amoeba.nic.silence import Silence
+from amoeba.nic.reset_watchdog import ResetWatchdog
 from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.executed import RingCounter, Rings
 from amoeba.transport.operation import Operation, keeps, take_reported
@@ -84,7 +84,7 @@ class ContextRings(TransmitRings):
         for grant in self._grants:
             nic.dma.grant(*grant, writable=grant[0] == self.completion_base, whose=context)
         self._ring_doorbell: Callable[[int, int], None] = nic.ring
-        self._stir = nic.on_doorbell
+        self._kick = nic.on_doorbell
         """Called so that waiting descriptors are announced if nothing follows; None: reading announces them."""
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
@@ -113,7 +113,7 @@ class ContextRings(TransmitRings):
         self._counting = False
         """Whether any of ``counters`` is not 0."""
         self.batches = Batches(self)
-        self._silence = Silence(nic.device)
+        self._watchdog = ResetWatchdog(nic.device)
         nic.dma.holders.add(self)
 
     @property
@@ -121,11 +121,11 @@ class ContextRings(TransmitRings):
         return self._mask.bit_length()
 
     @property
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         return self.entries - len(self._free)
 
     @property
-    def room(self) -> int:
+    def space(self) -> int:
         return len(self._free)
 
     def busy_with(self, peer: int) -> bool:
@@ -146,14 +146,14 @@ class ContextRings(TransmitRings):
         if len(self._free) < descriptors:
             raise fabric_error(
                 Errno.FI_EAGAIN,
-                f"{self.under_way} of {self.entries} ring entries are in use, {descriptors} needed: "
+                f"{self.outstanding} of {self.entries} ring entries are in use, {descriptors} needed: "
                 "read completions, then repeat",
             )
 
     def has_space(self, descriptors: int = 1) -> bool:
         return len(self._free) >= descriptors
 
-    def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
+    def bounce(self, views: Sequence[memoryview], offset: int = 0) -> int:
         start = at = self._free[-1] * _BOUNCE_SIZE + offset
         for view in views:
             self._bounce[at : at + view.nbytes] = view.cast("B")
@@ -194,8 +194,8 @@ class ContextRings(TransmitRings):
         # ... to here
         if not operation.more:
             self.announce()
-        elif self._stir is not None:
-            self._stir()
+        elif self._kick is not None:
+            self._kick()
 
     def post_chain(self, operation: Operation, pieces: Sequence[Piece]) -> None:
         if len(pieces) > self.entries:
@@ -223,8 +223,8 @@ class ContextRings(TransmitRings):
         # ... to here
         if not operation.more:
             self.announce()
-        elif self._stir is not None:
-            self._stir()
+        elif self._kick is not None:
+            self._kick()
 
     def _write(
         self, tail: int, token: int, operation: Operation, piece: Piece, position: int, number: int
@@ -258,8 +258,8 @@ class ContextRings(TransmitRings):
     def _batch_posted(self, more: int) -> None:
         if not more:
             self.announce()
-        elif self._stir is not None:
-            self._stir()
+        elif self._kick is not None:
+            self._kick()
 
     def announce(self) -> None:
         if self._announced != (tail := self._tail):
@@ -387,7 +387,7 @@ class ContextRings(TransmitRings):
         Called where no completion comes, to see whether the NIC was reset.
         """
         nic = self.nic
-        if not nic.lost and not (self._silence.is_long(self._head) and nic.find_lost()):
+        if not nic.lost and not (self._watchdog.is_long(self._head) and nic.find_lost()):
             return False
         return uninterrupted(self._complete_lost)
 
@@ -404,7 +404,7 @@ class ContextRings(TransmitRings):
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""
-        if not (self.under_way or self.batches.live):
+        if not (self.outstanding or self.batches.live):
             return 0
         every: tuple[Operation | None, ...] = (*self._pending, *self.batches.live)
         using = [request for request in every if request is not None and keeps(request.buffers, keeper)]

@@ -47,7 +47,7 @@ class Share(Sharer):
     expectant = True
     """A peer may send at any time."""
 
-    under_way = 0
+    outstanding = 0
     """This side waits for nothing here."""
 
     def __init__(

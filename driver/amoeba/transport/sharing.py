@@ -26,19 +26,19 @@ class RingShare(TransmitRings):
         super().__init__(rings.nic, rings.context, rings.entries)
         self._ring = rings
         self.batches = rings.batches
-        self._under_way = 0
+        self._outstanding = 0
         self._by_peer: Counter[int] = Counter()
         self._released = False
         self._unannounced = False
         self._listeners: list[Callable[[], None]] = []
 
     @property
-    def under_way(self) -> int:
-        return self._under_way
+    def outstanding(self) -> int:
+        return self._outstanding
 
     @property
-    def room(self) -> int:
-        return self._ring.room
+    def space(self) -> int:
+        return self._ring.space
 
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()
@@ -54,8 +54,8 @@ class RingShare(TransmitRings):
     def has_space(self, descriptors: int = 1) -> bool:
         return self._ring.has_space(descriptors)
 
-    def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
-        return self._ring.stash(views, offset)
+    def bounce(self, views: Sequence[memoryview], offset: int = 0) -> int:
+        return self._ring.bounce(views, offset)
 
     def post(self, operation: Operation) -> None:
         if not self._ring.has_space():
@@ -90,7 +90,7 @@ class RingShare(TransmitRings):
 
     def count(self, peer: int, by: int = 1) -> None:
         """Count ``by`` more outstanding requests, or stretches of batches, to this entry of the peer table."""
-        self._under_way += by
+        self._outstanding += by
         self._by_peer[peer] += by
 
     def _posted(self, more: int) -> None:
@@ -98,7 +98,7 @@ class RingShare(TransmitRings):
         if not more:
             self.announce()
         else:
-            self.nic.stir()
+            self.nic.kick()
 
     def count_by(self, kind: int, counter: int) -> None:
         """Nothing: requests of others have other counters."""

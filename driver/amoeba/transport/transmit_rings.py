@@ -55,18 +55,18 @@ class TransmitRings(ABC):
 
     @property
     @abstractmethod
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         """Requests posted whose completion has not been taken."""
 
     @property
     @abstractmethod
-    def room(self) -> int:
+    def space(self) -> int:
         """Descriptors that can be posted now."""
 
     @property
     def expectant(self) -> bool:
         """Whether :meth:`poll` has something to take, or will have."""
-        return bool(self._backlog or self.held) or self.under_way > 0
+        return bool(self._backlog or self.held) or self.outstanding > 0
 
     @abstractmethod
     def busy_with(self, peer: int) -> bool:
@@ -87,7 +87,7 @@ class TransmitRings(ABC):
         """Whether so many descriptors can be posted."""
 
     @abstractmethod
-    def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
+    def bounce(self, views: Sequence[memoryview], offset: int = 0) -> int:
         """Copy operands of the next request to where they stay until it completes; returns their address.
 
         ``offset``: INJECT_SIZE for compare values. The caller has seen to it that at most INJECT_SIZE bytes come.
@@ -120,13 +120,13 @@ class TransmitRings(ABC):
         try:
             uninterrupted(batches.begin, batch)
             while True:
-                while batch.posted < batch.count and self.room:
+                while batch.posted < batch.count and self.space:
                     uninterrupted(batches.post, batch)
                 self._batch_posted(more)
                 if batch.posted == batch.count or not wait:
                     break
-                least = min(batches.least_room, batch.count - batch.posted)
-                self.wait_until(lambda: self.room >= least, math.inf)  # noqa: B023
+                least = min(batches.least_space, batch.count - batch.posted)
+                self.wait_until(lambda: self.space >= least, math.inf)  # noqa: B023
                 if not reachable():
                     break
         finally:

@@ -135,8 +135,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         width = parameters.data_width
         packet_beats = parameters.payload // parameters.beat_bytes
         # Four packets of the largest size, or one beat for each in flight; of compare values half a packet each.
-        operand_room = max(4 * packet_beats, PACKETS)
-        compare_room = max(2 * packet_beats, PACKETS)
+        operand_space = max(4 * packet_beats, PACKETS)
+        compare_space = max(2 * packet_beats, PACKETS)
         m.submodules.peers = PeerTable(parameters.peers)
         m.submodules.credits = WindowCredits(
             parameters.peers, parameters.window, parameters.contexts, parameters.window_after_loss
@@ -147,8 +147,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.dispatch = DescriptorDispatch(parameters)
         m.submodules.queues = RequestQueues(parameters.contexts, parameters.peers)
         m.submodules.packetizer = Packetizer(parameters)
-        m.submodules.requester = OperandRequester(parameters, operand_room, compare_room)
-        m.submodules.operands = OperandStage(parameters, PACKETS, operand_room, compare_room)
+        m.submodules.requester = OperandRequester(parameters, operand_space, compare_space)
+        m.submodules.operands = OperandStage(parameters, PACKETS, operand_space, compare_space)
         m.submodules.numberer = PacketNumberer(parameters)
         m.submodules.gate = PayloadGate(width)
         m.submodules.retransmitter = Retransmitter(parameters.peers)
@@ -224,7 +224,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             requester.compare_freed.eq(operands.compare_freed),
             gate.route.eq(numberer.route),
             gate.swallow.eq(numberer.swallow),
-            numberer.room.eq(gate.room),
+            numberer.space.eq(gate.space),
             operands.abort_peer.eq(packetizer.abort_peer),
             packetizer.abort.eq(operands.abort),
             self.trace_operand.eq(numberer.trace_operand),
@@ -304,7 +304,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             credits.opened.eq(peers.opened),
             credits.opened_peer.eq(peers.opened_peer),
             credits.opened_context.eq(peers.opened_context),
-            queues.may_send.eq(credits.room & ~retransmitter.sending_again & ~retransmitter.held),
+            queues.may_send.eq(credits.space & ~retransmitter.sending_again & ~retransmitter.held),
             queues.all_answered.eq(credits.all_answered),
             queues.context_answered.eq(credits.context_answered),
             packetizer.failed.eq(retransmitter.failed),

@@ -9,14 +9,14 @@ from amoeba_hw.initiator.records import PACKET, PayloadKind
 from amoeba_hw.interfaces import DMA_COMMAND
 from amoeba_hw.stream import connect_streams
 
-__all__ = ["OperandRequester", "operand_rooms"]
+__all__ = ["OperandRequester", "operand_spaces"]
 
 _LATENCY_BEATS = 512
 """Space for operands that keeps a beat per cycle coming through 250 cycles of host latency: beats asked for, a packet
 that fills and one that empties."""
 
 
-def operand_rooms(parameters, packets):
+def operand_spaces(parameters, packets):
     """Beats of operands and of compare values to store, for so many packets on their way.
 
     At least four packets of the largest size, of which compare values are half, or a beat for each packet.
@@ -31,7 +31,7 @@ class OperandRequester(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
-    operand_room, compare_room : int
+    operand_space, compare_space : int
         Beats that the buffers of operands and compare values hold: at least those of one packet.
 
     Members
@@ -51,15 +51,15 @@ class OperandRequester(wiring.Component):
         If a packet of the largest size does not fit.
     """
 
-    def __init__(self, parameters, operand_room, compare_room):
+    def __init__(self, parameters, operand_space, compare_space):
         self._beat_bytes = parameters.beat_bytes
         self._most_beats = parameters.payload // parameters.beat_bytes
-        for name, room, least in (
-            ("operands", operand_room, self._most_beats),
-            ("compare values", compare_room, (self._most_beats + 1) // 2),
+        for name, space, least in (
+            ("operands", operand_space, self._most_beats),
+            ("compare values", compare_space, (self._most_beats + 1) // 2),
         ):
-            if room < least:
-                raise ValueError(f"Expected space for at least {least} beats of {name}, got {room}")
+            if space < least:
+                raise ValueError(f"Expected space for at least {least} beats of {name}, got {space}")
         super().__init__(
             {
                 "new": In(stream.Signature(PACKET)),
@@ -71,8 +71,8 @@ class OperandRequester(wiring.Component):
                 "compare_freed": In(1),
             }
         )
-        self._operand_room = Signal(range(operand_room + 1), init=operand_room)
-        self._compare_room = Signal(range(compare_room + 1), init=compare_room)
+        self._operand_space = Signal(range(operand_space + 1), init=operand_space)
+        self._compare_space = Signal(range(compare_space + 1), init=compare_space)
 
     def elaborate(self, platform):
         m = Module()
@@ -82,15 +82,15 @@ class OperandRequester(wiring.Component):
         needs_operands = Signal()
         needs_compares = Signal()
         from_memory = ~packet.inline & ~packet.fault & (packet.kind != PayloadKind.NONE)
-        room = Signal()
+        space = Signal()
         left = Signal()
         m.d.comb += [
             beats.eq((packet.length + self._beat_bytes - 1) >> (self._beat_bytes.bit_length() - 1)),
             needs_operands.eq(from_memory),
             needs_compares.eq(from_memory & (packet.kind != PayloadKind.OPERANDS)),
             # Free space only grows until the packet has gone.
-            room.eq(
-                (~needs_operands | (self._operand_room >= beats)) & (~needs_compares | (self._compare_room >= beats))
+            space.eq(
+                (~needs_operands | (self._operand_space >= beats)) & (~needs_compares | (self._compare_space >= beats))
             ),
             fork.i.payload.eq(packet),
             fork.select.eq(Cat(1, needs_operands, needs_compares)),
@@ -103,12 +103,12 @@ class OperandRequester(wiring.Component):
                 with m.If(self.resends.valid | self.new.valid):
                     m.next = "OFFER"
             with m.State("OFFER"):
-                m.d.comb += fork.i.valid.eq(room)
+                m.d.comb += fork.i.valid.eq(space)
                 with m.If(left):
                     m.next = "TAKE"
         m.d.sync += [
-            self._operand_room.eq(self._operand_room + self.operand_freed - Mux(left & needs_operands, beats, 0)),
-            self._compare_room.eq(self._compare_room + self.compare_freed - Mux(left & needs_compares, beats, 0)),
+            self._operand_space.eq(self._operand_space + self.operand_freed - Mux(left & needs_operands, beats, 0)),
+            self._compare_space.eq(self._compare_space + self.compare_freed - Mux(left & needs_compares, beats, 0)),
         ]
         connect_streams(m, fork.o[0], wiring.flipped(self.packets))
         for source, commands, address in (

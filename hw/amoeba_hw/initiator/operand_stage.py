@@ -28,7 +28,7 @@ class OperandStage(wiring.Component):
     parameters : NicParameters
     depth : int
         Packets that may wait for their operands.
-    operand_room, compare_room : int
+    operand_space, compare_space : int
         Beats stored of operands and of compare values.
 
     Members
@@ -50,11 +50,11 @@ class OperandStage(wiring.Component):
         Pulse: a packet that was cut for this peer will not be sent.
     """
 
-    def __init__(self, parameters, depth, operand_room, compare_room):
+    def __init__(self, parameters, depth, operand_space, compare_space):
         self._width = width = parameters.data_width
         self._depth = depth
-        self._operand_room = operand_room
-        self._compare_room = compare_room
+        self._operand_space = operand_space
+        self._compare_space = compare_space
         self._aborting = Signal(parameters.peers)
         """Peers whose ABORT is valid."""
         beat = packet_beat(width)
@@ -77,8 +77,8 @@ class OperandStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.waiting = waiting = Queue(PACKET, self._depth)
-        m.submodules.operand_buffer = operands = PacketBuffer(self._width, self._operand_room)
-        m.submodules.compare_buffer = compares = PacketBuffer(self._width, self._compare_room)
+        m.submodules.operand_buffer = operands = PacketBuffer(self._width, self._operand_space)
+        m.submodules.compare_buffer = compares = PacketBuffer(self._width, self._compare_space)
         m.submodules.fork = fork = Fork(PACKET, 2)
         m.submodules.payloads = payloads = Queue(PAYLOAD, _WAITING_PAYLOADS)
         m.submodules.join = join = PayloadJoin(self._width)

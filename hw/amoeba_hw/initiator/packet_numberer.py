@@ -24,7 +24,7 @@ class PacketNumberer(wiring.Component):
     Members
     -------
     i : PACKET stream
-        One every two cycles. Waits for ``headers`` and ``room`` only: the place in the window is the packet's own.
+        One every two cycles. Waits for ``headers`` and ``space`` only: the place in the window is the packet's own.
     contexts : array of CONTEXT
     failed : in, a bit per peer
         The PDC was given up.
@@ -53,7 +53,7 @@ class PacketNumberer(wiring.Component):
                 "headers": Out(stream.Signature(FRAME_HEADER)),
                 "route": Out(1),
                 "swallow": Out(1),
-                "room": In(1),
+                "space": In(1),
                 "storing": In(1),
                 "occupied": Out(1),
                 "send_index": Out(index),
@@ -115,7 +115,7 @@ class PacketNumberer(wiring.Component):
                 ]
                 with m.If(waited & self.storing):
                     m.next = "LOOK_UP"
-                with m.Elif((~self.headers.valid | self.headers.ready) & self.room):
+                with m.Elif((~self.headers.valid | self.headers.ready) & self.space):
                     m.d.comb += [
                         self.i.ready.eq(1),
                         self.route.eq(has_payload),

@@ -22,7 +22,7 @@ class PayloadGate(wiring.Component):
     Members
     -------
     route, swallow : in
-        Pulse, only with ``room``: pass one more packet on, or swallow it, in order.
+        Pulse, only with ``space``: pass one more packet on, or swallow it, in order.
     room : out
         From a register.
     i, o : packet streams
@@ -35,7 +35,7 @@ class PayloadGate(wiring.Component):
             {
                 "route": In(1),
                 "swallow": In(1),
-                "room": Out(1),
+                "space": Out(1),
                 "i": In(stream.Signature(beat)),
                 "o": Out(stream.Signature(beat)),
             }
@@ -49,7 +49,7 @@ class PayloadGate(wiring.Component):
         m.d.comb += [
             waiting.w_data.eq(self.swallow),
             waiting.w_en.eq(self.route),
-            self.room.eq(waiting.w_rdy),
+            self.space.eq(waiting.w_rdy),
             self.o.payload.eq(self.i.payload),
             self.o.valid.eq(self.i.valid & waiting.r_rdy & ~swallow),
             self.i.ready.eq(waiting.r_rdy & (self.o.ready | swallow)),

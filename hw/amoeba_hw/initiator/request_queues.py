@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.context_order import ContextOrder
-from amoeba_hw.initiator.queue_turns import QueueTurns
+from amoeba_hw.initiator.queue_arbiter import QueueArbiter
 from amoeba_hw.initiator.records import REQUEST, Obstacle
 from amoeba_hw.initiator.request_store import QUEUE_DEPTH, RequestStore
 
@@ -94,7 +94,7 @@ class RequestQueues(wiring.Component):
         m = Module()
         contexts, peers, depth = self._sizes
         m.submodules.store = store = RequestStore(contexts, peers, depth)
-        m.submodules.turns = turns = QueueTurns(contexts, peers)
+        m.submodules.turns = turns = QueueArbiter(contexts, peers)
         m.submodules.order = order = ContextOrder(contexts, peers + contexts, depth)
         taken = Signal.like(self.queue)
         with m.If(self.take):

@@ -59,14 +59,14 @@ class TransmitRing(wiring.Component):
         m = Module()
         waiting = Signal(16)
         used = Signal(16)
-        room = Signal(17)
+        space = Signal(17)
         places_free = Signal()
         to_wrap = Signal(17)
         in_page = Signal(6)
         m.d.comb += [
             waiting.eq(self._tail - self.next),
             used.eq(self.next - self._released),
-            room.eq((1 << self.registers.completion_size) - used),
+            space.eq((1 << self.registers.completion_size) - used),
             # Waiting for a fetch's worth of places keeps fetches large while the queue is what limits them.
             places_free.eq(self._claimed <= self._places - MOST),
             self.entry.eq(self.next & ((1 << self.registers.transmit_size) - 1)),
@@ -77,7 +77,7 @@ class TransmitRing(wiring.Component):
         m.d.sync += self.count.eq(0)
         with m.If(self.registers.enable & places_free & (self.take == 0)):
             # Without free entries, or beyond them when the driver moved the head past the written ones: nothing.
-            limits = (waiting, Mux(room[16], 0, room[:16]), to_wrap, 64 - in_page)
+            limits = (waiting, Mux(space[16], 0, space[:16]), to_wrap, 64 - in_page)
             for count in range(1, MOST + 1):
                 with m.If(Cat(limit >= count for limit in limits).all()):
                     m.d.sync += self.count.eq(count)

@@ -67,7 +67,7 @@ class WindowCredits(wiring.Component):
     Members
     -------
     cut, cut_peer, cut_close : in
-        Pulse: a packet takes a place; ``cut_close``: it is a CLOSE. Only where there is ``room``.
+        Pulse: a packet takes a place; ``cut_close``: it is a CLOSE. Only where there is ``space``.
     dropped, dropped_peer : in
         Pulse: a packet that was cut will never be numbered.
     numbered, numbered_peer : in
@@ -110,7 +110,7 @@ class WindowCredits(wiring.Component):
                 "opened_peer": In(index),
                 "opened_context": In(range(contexts)),
                 "lost": In(peers),
-                "room": Out(peers),
+                "space": Out(peers),
                 "all_answered": Out(peers, init=-1),
                 "settled": Out(peers, init=-1),
                 "unanswered": Out(peers),
@@ -136,7 +136,7 @@ class WindowCredits(wiring.Component):
                 credits.lost.eq(self.lost[peer]),
             ]
             m.d.sync += [
-                self.room[peer].eq(
+                self.space[peer].eq(
                     ~(is_full | (cautious & (credits.places >= self._window_after_loss)) | credits.closing)
                 ),
                 self.cautious[peer].eq(cautious),

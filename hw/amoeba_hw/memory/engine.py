@@ -108,7 +108,7 @@ class MemoryEngine(wiring.Component):
                 "count_line_hits": Out(1),
             }
         )
-        self._under_way = Signal(16)
+        self._outstanding = Signal(16)
         """Requests whose results have not left."""
         # Behind a reset the table is cleared, a set in each cycle; nothing else goes on for longer than the stages.
         self._settles = STAGES + table_sets(parameters)
@@ -154,7 +154,7 @@ class MemoryEngine(wiring.Component):
             operands_queue.i.valid.eq(splitter.o_valid),
         ]
         # A cycle old, and so are those in the splitter's stages.
-        m.d.sync += splitter.room.eq(lines.level <= LINES_QUEUED - splitter.STAGES - 2)
+        m.d.sync += splitter.space.eq(lines.level <= LINES_QUEUED - splitter.STAGES - 2)
         connect_streams(m, lines.o, table.i)
         connect_streams(m, operands_queue.o, operands_skid.i)
         connect_streams(m, operands_skid.o, executor.operands)
@@ -165,7 +165,7 @@ class MemoryEngine(wiring.Component):
             fetcher.i_valid.eq(table.fetch_valid),
         ]
         # A cycle old: one more of each may have come meanwhile.
-        m.d.sync += table.room.eq(fetcher.room & (entries_queue.level <= entries_queue.depth - 2))
+        m.d.sync += table.space.eq(fetcher.space & (entries_queue.level <= entries_queue.depth - 2))
         # An operation is always here before its entry.
         m.d.comb += [
             *(executor.i.p[name].eq(operations.o.p[name]) for name, _ in line_operation(parameters)),
@@ -206,9 +206,9 @@ class MemoryEngine(wiring.Component):
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
             store.commit.eq(executor.commit),
-            write_back.soiled.eq(store.soiled),
-            write_back.soiled_entry.eq(store.soiled_entry),
-            table.retired_queues.eq(store.soiled),
+            write_back.dirtied.eq(store.dirtied),
+            write_back.dirtied_entry.eq(store.dirtied_entry),
+            table.retired_queues.eq(store.dirtied),
             table.written.eq(write_back.written),
             table.written_entry.eq(write_back.written_entry),
             store.copy.eq(write_back.copy),
@@ -219,7 +219,7 @@ class MemoryEngine(wiring.Component):
         # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile. An answer of the host
         # that is a cycle old costs one, but it comes from far away.
         m.d.sync += [
-            executor.room.eq(results.level <= results_depth - 9),
+            executor.space.eq(results.level <= results_depth - 9),
             executor.filled.eq(fetcher.fill),
             executor.filled_entry.eq(fetcher.fill_entry),
             executor.filled_refused.eq(fetcher.fill_refused),
@@ -247,10 +247,10 @@ class MemoryEngine(wiring.Component):
         m.d.comb += [
             begins.eq(self.requests.valid & self.requests.ready),
             ends.eq(self.results.valid & self.results.ready & self.results.p.last),
-            busy.eq(self.requests.valid | (self._under_way != 0)),
+            busy.eq(self.requests.valid | (self._outstanding != 0)),
             self.runs.eq(busy | (self._settling != 0)),
         ]
-        m.d.sync += self._under_way.eq(self._under_way + begins - ends)
+        m.d.sync += self._outstanding.eq(self._outstanding + begins - ends)
         with m.If(busy):
             m.d.sync += self._settling.eq(self._settles)
         with m.Elif(self._settling != 0):

@@ -109,7 +109,7 @@ class Executor(wiring.Component):
                 "commit": Out(commit_of(parameters)),
                 "result": Out(line_result(parameters)),
                 "result_valid": Out(1),
-                "room": In(1),
+                "space": In(1),
                 "finished": Out(1),
                 "finished_writes": Out(1),
                 "trace_executed": Out(TRACE_SLOT),
@@ -295,7 +295,7 @@ class Executor(wiring.Component):
         blocked = Signal(2)
         for index, operation in enumerate((issued, coming)):
             waits = (
-                ~self.room,
+                ~self.space,
                 operation.fetches & ~present[index],
                 operation.touches & self._will_be_late(operation),
                 operation.settle & (unsettled > 1),

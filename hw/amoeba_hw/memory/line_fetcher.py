@@ -50,7 +50,7 @@ class LineFetcher(wiring.Component):
             {
                 "i": In(line_fetch(parameters)),
                 "i_valid": In(1),
-                "room": Out(1),
+                "space": Out(1),
                 "line_reads": Out(stream.Signature(READ_REQUEST)),
                 "line_data": In(stream.Signature(read_beat(width))),
                 "allocated": In(1),
@@ -75,7 +75,7 @@ class LineFetcher(wiring.Component):
         m.d.comb += [
             requests.i.p.eq(self.i),
             requests.i.valid.eq(self.i_valid),
-            self.room.eq(requests.level <= FETCHES_QUEUED - 2),
+            self.space.eq(requests.level <= FETCHES_QUEUED - 2),
             self.line_reads.p.address.eq(requests.o.p.line << offset_bits),
             self.line_reads.p.length.eq(self._parameters.beat_bytes),
             self.line_reads.p.context.eq(whole_context(requests.o.p.context)),

@@ -29,7 +29,7 @@ class LineStore(wiring.Component):
     fill, fill_entry, fill_data : in
         Pulse: the host's line has arrived.
     commit : in, commit_of
-    soiled, soiled_entry : out
+    dirtied, dirtied_entry : out
         Pulse: the commit of the cycle before made the first byte of its line dirty; those that a copy in that cycle
         took do not count.
     read, read_entry : in
@@ -55,8 +55,8 @@ class LineStore(wiring.Component):
                 "fill_entry": In(entry),
                 "fill_data": In(width),
                 "commit": In(commit_of(parameters)),
-                "soiled": Out(1),
-                "soiled_entry": Out(entry),
+                "dirtied": Out(1),
+                "dirtied_entry": Out(entry),
                 "read": In(1),
                 "read_entry": In(entry),
                 "read_data": Out(width),
@@ -127,8 +127,8 @@ class LineStore(wiring.Component):
             m.d.comb += dirty.eq(0)
         m.d.comb += changes.write_data.eq(dirty | self.commit.strobe)
         m.d.sync += [
-            self.soiled.eq(self.commit.valid & self.commit.strobe.any() & ~dirty.any()),
-            self.soiled_entry.eq(self.commit.entry),
+            self.dirtied.eq(self.commit.valid & self.commit.strobe.any() & ~dirty.any()),
+            self.dirtied_entry.eq(self.commit.entry),
         ]
         with m.If(self.read):
             m.d.sync += is_written.eq(found)

@@ -88,7 +88,7 @@ class LineTable(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(line_access(parameters))),
-                "room": In(1),
+                "space": In(1),
                 "entry": Out(entry),
                 "entry_valid": Out(1),
                 "fetch": Out(line_fetch(parameters)),
@@ -132,7 +132,7 @@ class LineTable(wiring.Component):
         access = self._access
         m.d.comb += [
             # All that is before the table stops if not.
-            fire.eq(self._present & self.room & (found | ~access.touches)),
+            fire.eq(self._present & self.space & (found | ~access.touches)),
             joins.eq(fire & access.touches),
             takes.eq(joins & ~hit),
             self.entry.eq(Cat(self._set, _encode(way))),
@@ -210,7 +210,7 @@ class LineTable(wiring.Component):
         """Second stage: the way for the operation, none if all are in use, or the line is another context's.
 
         Returns whether there is one, whether it holds the line, and whether the line was fetched already. As long as
-        the operation waits for ``room``, entries go out of use, and each cycle decides anew.
+        the operation waits for ``space``, entries go out of use, and each cycle decides anew.
         """
         found, hit, fetched = Signal(), Signal(), Signal()
         joinable, free = Signal(self._ways), Signal(self._ways)

@@ -7,6 +7,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import MEMORY_REQUEST, MemoryKind, packet_beat
+from amoeba_hw.memory.address_generators import STEP, ElementAddresses, LineAddresses
 from amoeba_hw.memory.operations import (
     byte_rotate_left,
     line_access,
@@ -16,7 +17,6 @@ from amoeba_hw.memory.operations import (
     merge,
     thermometer,
 )
-from amoeba_hw.memory.walks import STEP, ElementWalk, LineWalk
 from amoeba_hw.memory.wide_arithmetic import PART_BY_PART
 
 __all__ = ["RequestSplitter"]
@@ -27,7 +27,7 @@ class RequestSplitter(wiring.Component):
 
     Requests on whole or naturally aligned elements become one operation per line; that includes elements of
     two lines that begin where a line does. Atomics on misaligned elements become several per element: its parts
-    are gathered, the operation is executed, the parts of the result are scattered (:class:`ElementWalk`).
+    are gathered, the operation is executed, the parts of the result are scattered (:class:`ElementAddresses`).
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RequestSplitter(wiring.Component):
                 "o": Out(line_operation(parameters)),
                 "o_operands": Out(line_operands(parameters)),
                 "o_valid": Out(1),
-                "room": In(1),
+                "space": In(1),
             }
         )
         # A request is here, and the way it goes; that by elements begins with what has been found out about it.
@@ -75,8 +75,8 @@ class RequestSplitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.lines = lines = LineWalk(self._parameters)
-        m.submodules.elements = elements = ElementWalk(self._parameters)
+        m.submodules.lines = lines = LineAddresses(self._parameters)
+        m.submodules.elements = elements = ElementAddresses(self._parameters)
         described = self._accept(m)
         request = described.request
         step = Signal(STEP(self._parameters))
@@ -84,8 +84,8 @@ class RequestSplitter(wiring.Component):
         fire_line, fire_element, fire = Signal(), Signal(), Signal()
         m.d.comb += [
             step.eq(Mux(self._by_elements, elements.step.as_value(), lines.step.as_value())),
-            fire_line.eq(line_offered & self.room & self._beats_are_there(lines.step)),
-            fire_element.eq(self._element_offered & self.room & self._beats_are_there(elements.step)),
+            fire_line.eq(line_offered & self.space & self._beats_are_there(lines.step)),
+            fire_element.eq(self._element_offered & self.space & self._beats_are_there(elements.step)),
             fire.eq(fire_line | fire_element),
             # The last step of a walk by elements is known late: the next request waits for the cycle after it.
             self.requests.ready.eq(~self._occupied | (fire_line & lines.step.finishes)),
@@ -136,10 +136,10 @@ class RequestSplitter(wiring.Component):
         return m
 
     def _accept(self, m):
-        """Take a request; return its registered fields, one cycle later than the fields for :class:`LineWalk`.
+        """Take a request; return its registered fields, one cycle later than the fields for :class:`LineAddresses`.
 
         So many bits are slow to enable, and nobody needs them sooner: the second stage describes a step by them, and
-        :class:`ElementWalk` begins when they are there.
+        :class:`ElementAddresses` begins when they are there.
         """
         incoming, latest = self.requests.p, Signal(MEMORY_REQUEST)
         described = Signal(data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6}))

@@ -32,7 +32,7 @@ class WriteBack(wiring.Component):
     -------
     allocated, allocated_entry, allocated_line, allocated_context : in
         Pulse: from now on the entry holds this line of this context.
-    soiled, soiled_entry : in
+    dirtied, dirtied_entry : in
         Pulse: the entry has become dirty; it does not wait yet, or its turn was in the cycle before.
     copy, copy_entry : out
         Take a line's dirty bytes from the store.
@@ -59,8 +59,8 @@ class WriteBack(wiring.Component):
                 "allocated_entry": In(entry),
                 "allocated_line": In(64 - line_address_bits(parameters)),
                 "allocated_context": In(context_bits(parameters)),
-                "soiled": In(1),
-                "soiled_entry": In(entry),
+                "dirtied": In(1),
+                "dirtied_entry": In(entry),
                 "copy": Out(1),
                 "copy_entry": Out(entry),
                 "copy_data": In(width),
@@ -89,8 +89,8 @@ class WriteBack(wiring.Component):
             record.data.line.eq(self.allocated_line),
             record.data.context.eq(self.allocated_context),
             record.en.eq(self.allocated),
-            queue.i.p.eq(self.soiled_entry),
-            queue.i.valid.eq(self.soiled),
+            queue.i.p.eq(self.dirtied_entry),
+            queue.i.valid.eq(self.dirtied),
             queue.o.ready.eq(~self.line_writes.valid | self.line_writes.ready),
             self.copy.eq(queue.o.valid & queue.o.ready),
             self.copy_entry.eq(queue.o.p),
@@ -100,7 +100,7 @@ class WriteBack(wiring.Component):
         ]
         with m.If(queue.o.ready):
             m.d.sync += [self.line_writes.valid.eq(self.copy), self.written_entry.eq(queue.o.p)]
-        m.d.sync += [self.queued.eq(self.queued + self.soiled), self.accepted.eq(self.accepted + self.written)]
+        m.d.sync += [self.queued.eq(self.queued + self.dirtied), self.accepted.eq(self.accepted + self.written)]
         m.d.comb += [
             beat.address.eq(look_up.data.line << offset_bits),
             beat.context.eq(whole_context(look_up.data.context)),

@@ -19,7 +19,7 @@ class BufferUse(wiring.Component):
         Where the message's place begins.
     room, length : In(32)
         Bytes left in the buffer, from there on; of the message.
-    multi, least_room : In(1), In(32)
+    multi, least_space : In(1), In(32)
         Of the receive.
     size : Out(32)
         Bytes of the message that fit.
@@ -29,14 +29,14 @@ class BufferUse(wiring.Component):
     cut : Out(1)
         Not all of the message fits.
     used_up : Out(1)
-        The receive takes no other message: it is not MULTI, or has neither ``least_room`` bytes left nor one.
+        The receive takes no other message: it is not MULTI, or has neither ``least_space`` bytes left nor one.
     """
 
     address: In(64)
-    room: In(32)
+    space: In(32)
     length: In(32)
     multi: In(1)
-    least_room: In(32)
+    least_space: In(32)
     size: Out(32)
     used: Out(32)
     left: Out(32)
@@ -51,12 +51,12 @@ class BufferUse(wiring.Component):
         m.d.comb += [
             end.eq(self.address[:_ALIGNMENT_BITS] + self.length[:_ALIGNMENT_BITS]),
             used.eq(self.length + (-end)[:_ALIGNMENT_BITS]),
-            left.eq(self.room - used),
-            self.cut.eq(self.room < self.length),
-            self.size.eq(Mux(self.cut, self.room, self.length)),
+            left.eq(self.space - used),
+            self.cut.eq(self.space < self.length),
+            self.size.eq(Mux(self.cut, self.space, self.length)),
             self.used.eq(used),
             self.left.eq(left),
             # Where the next place would begin behind the buffer's end there is none.
-            self.used_up.eq(~self.multi | left[-1] | (left == 0) | (left[:32] < self.least_room)),
+            self.used_up.eq(~self.multi | left[-1] | (left == 0) | (left[:32] < self.least_space)),
         ]
         return m

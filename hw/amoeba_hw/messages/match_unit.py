@@ -42,7 +42,7 @@ class MatchUnit(wiring.Component):
         DISABLED if they are of an earlier generation, be it of the context that receives them or of the one that they
         are for, or if no event is reserved for them, or no slot where one may be needed.
     orders : RECEIVE_ORDER stream
-        An event is reserved for each, and a place for each RECEIVE: see ``receive_room``. Orders of an earlier
+        An event is reserved for each, and a place for each RECEIVE: see ``receive_open``. Orders of an earlier
         generation do nothing. When both wait, messages and orders alternate.
     searches, found : RECEIVE_SEARCH stream, Out(1)
         With the transfer: whether such a message would meet a receive. They go where a message's turn would be, and
@@ -55,10 +55,10 @@ class MatchUnit(wiring.Component):
         Slots that the driver is done with; of contexts and slots that exist.
     decided : CHECKED_REQUEST stream
         Each message, with what is to be done about it, and for each order that has an event an entry with
-        ``answer.silent``. ``answer.event.promised`` is set where an event is to be written.
-    event_give_back : EVENT_CLAIM, Out
+        ``answer.silent``. ``answer.event.reserved`` is set where an event is to be written.
+    event_release : EVENT_CLAIM, Out
         The event reserved for the message or order that is being taken is not needed.
-    receive_room : Out, a bit per context
+    receive_open : Out, a bit per context
         One more receive can be posted.
     slots_free : array of out
         Free slots of each context: fewer by one before the message that takes one is taken.
@@ -95,8 +95,8 @@ class MatchUnit(wiring.Component):
                 "used": Out(32),
                 "releases": In(stream.Signature(SLOT_RELEASE)),
                 "decided": Out(stream.Signature(CHECKED_REQUEST)),
-                "event_give_back": Out(EVENT_CLAIM),
-                "receive_room": Out(contexts),
+                "event_release": Out(EVENT_CLAIM),
+                "receive_open": Out(contexts),
                 "slots_free": Out(range(parameters.unexpected + 1)).array(contexts),
                 "settled": Out(contexts),
                 "count_messages_matched": Out(1),
@@ -140,7 +140,7 @@ class MatchUnit(wiring.Component):
         m.submodules.order_verdict = order = OrderVerdict(parameters)
         for index in range(parameters.contexts):
             m.d.comb += [
-                self.receive_room[index].eq(posted.free[index] != 0),
+                self.receive_open[index].eq(posted.free[index] != 0),
                 self.slots_free[index].eq(waiting.free[index]),
                 self.settled[index].eq(self._generations[index] == self.generations[index]),
             ]
@@ -166,7 +166,7 @@ class MatchUnit(wiring.Component):
 
     def _elaborate_verdicts(self, m, message, order):
         kind = self.messages.p.message
-        may_go = self.messages.p.answer.event.promised & (kind.slot_promised | kind.receive_kept | kind.atomic)
+        may_go = self.messages.p.answer.event.reserved & (kind.slot_reserved | kind.receive_kept | kind.atomic)
         m.d.comb += [
             message.request.eq(self.messages.p),
             message.allowed.eq(self._is_current & may_go),
@@ -324,16 +324,16 @@ class MatchUnit(wiring.Component):
     def _elaborate_end(self, m, message, order):
         done = Signal()
         posted_or_late = self._is_order & (order.posts | ~self._is_current)
-        give_back, event = self.event_give_back, self.messages.p.answer.event
-        unused = Mux(self._is_order, posted_or_late, event.promised & ~message.decided.answer.event.promised)
+        release, event = self.event_release, self.messages.p.answer.event
+        unused = Mux(self._is_order, posted_or_late, event.reserved & ~message.decided.answer.event.reserved)
         m.d.comb += [
             self.decided.valid.eq(~posted_or_late),
             done.eq(posted_or_late | self.decided.ready),
             self.messages.ready.eq(done & ~self._is_order),
             self.orders.ready.eq(done & self._is_order),
-            give_back.valid.eq(done & unused),
-            give_back.context.eq(self._context),
-            give_back.generation.eq(Mux(self._is_order, self.orders.p.generation, event.generation)),
+            release.valid.eq(done & unused),
+            release.context.eq(self._context),
+            release.generation.eq(Mux(self._is_order, self.orders.p.generation, event.generation)),
             self.count_messages_matched.eq(self.messages.ready & message.meets),
             self.count_messages_unexpected.eq(self.messages.ready & message.waits),
         ]

@@ -9,8 +9,8 @@ from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.match_unit import MatchUnit
 from amoeba_hw.messages.receive_fetch import ReceiveFetch
 from amoeba_hw.messages.receive_queues import ReceiveQueues
+from amoeba_hw.messages.slot_credits import SlotCredits
 from amoeba_hw.messages.slot_releases import SlotReleases
-from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.request_records import (
     CHECKED_REQUEST,
     EVENT_CLAIM,
@@ -35,7 +35,7 @@ class Matcher(wiring.Component):
                             |   ^            |  ^                v
                    receive_reads receive_data|  +-- again -- MatchUnit <-- SlotReleases <- slot_releases
                                              v               ^     |
-                                     event_promise  messages |     | decided
+                                     event_reserve  messages |     | decided
                          checked ----------------------------+-----+--> matched
                                                   others, past it
                               receive_question -> KeptReceives -- searches --> MatchUnit
@@ -48,7 +48,7 @@ class Matcher(wiring.Component):
     -------
     contexts : array of CONTEXT, In
     generations : array of GENERATION_BITS, In
-        Of :class:`~amoeba_hw.target.event_rooms.EventRooms`.
+        Of :class:`~amoeba_hw.target.event_credits.EventCredits`.
     receive_tails : RING_INDEX stream
         Producer indices of receive rings. Never refused.
     slot_releases : SLOT_RELEASE stream
@@ -58,13 +58,13 @@ class Matcher(wiring.Component):
     checked : CHECKED_REQUEST stream
     matched : CHECKED_REQUEST stream
         The same in order, and between them the events of receive descriptors: ``answer.silent``. Of messages,
-        ``answer.event.promised`` is set where an event is to be written.
-    event_room : In, a bit per context
-        ``event_promise`` may be given now.
-    event_promise, event_give_back : EVENT_CLAIM, Out
+        ``answer.event.reserved`` is set where an event is to be written.
+    event_credit : In, a bit per context
+        ``event_reserve`` may be given now.
+    event_reserve, event_release : EVENT_CLAIM, Out
         An entry for a receive descriptor's event is reserved; an entry reserved for a message or a receive descriptor
         is not needed.
-    slot_promise : EVENT_CLAIM, In
+    slot_reserve : EVENT_CLAIM, In
         A message was accepted: one slot is taken.
     slot_open : Out, a bit per context
         A free slot is not reserved. Shows everything up to the cycle before.
@@ -91,10 +91,10 @@ class Matcher(wiring.Component):
                 "receive_data": In(stream.Signature(read_beat(width))),
                 "checked": In(stream.Signature(CHECKED_REQUEST)),
                 "matched": Out(stream.Signature(CHECKED_REQUEST)),
-                "event_room": In(contexts),
-                "event_promise": Out(EVENT_CLAIM),
-                "event_give_back": Out(EVENT_CLAIM),
-                "slot_promise": In(EVENT_CLAIM),
+                "event_credit": In(contexts),
+                "event_reserve": Out(EVENT_CLAIM),
+                "event_release": Out(EVENT_CLAIM),
+                "slot_reserve": In(EVENT_CLAIM),
                 "slot_open": Out(contexts),
                 "receive_question": In(RECEIVE_QUESTION),
                 "receive_reply": Out(RECEIVE_REPLY),
@@ -114,7 +114,7 @@ class Matcher(wiring.Component):
                 unit.generations[index].eq(self.generations[index]),
             ]
         m.d.comb += [
-            self.event_give_back.eq(unit.event_give_back),
+            self.event_release.eq(unit.event_release),
             self.count_messages_matched.eq(unit.count_messages_matched),
             self.count_messages_unexpected.eq(unit.count_messages_unexpected),
         ]
@@ -128,16 +128,16 @@ class Matcher(wiring.Component):
         """Messages take their turn in the unit; other requests pass, but for the cycle in which it has decided."""
         request = self.checked.p
         is_message = Signal()
-        room = Signal()
+        space = Signal()
         m.d.comb += [
             is_message.eq(request.message.valid & request.answer.executed & ~request.dropped),
-            room.eq(~self.matched.valid | self.matched.ready),
+            space.eq(~self.matched.valid | self.matched.ready),
             unit.messages.valid.eq(self.checked.valid & is_message),
             unit.messages.p.eq(request),
-            unit.decided.ready.eq(room),
-            self.checked.ready.eq(Mux(is_message, unit.messages.ready, room & ~unit.decided.valid)),
+            unit.decided.ready.eq(space),
+            self.checked.ready.eq(Mux(is_message, unit.messages.ready, space & ~unit.decided.valid)),
         ]
-        with m.If(room):
+        with m.If(space):
             m.d.sync += [
                 self.matched.valid.eq(unit.decided.valid | (self.checked.valid & ~is_message)),
                 self.matched.p.eq(Mux(unit.decided.valid, unit.decided.p.as_value(), request.as_value())),
@@ -165,9 +165,9 @@ class Matcher(wiring.Component):
             fetch.left.eq(queues.left),
             fetch.forgotten.eq(queues.forgotten),
             queues.enabled.eq(Cat(context.enable for context in self.contexts)),
-            queues.event_room.eq(self.event_room),
-            self.event_promise.eq(queues.event_promise),
-            queues.receive_room.eq(unit.receive_room),
+            queues.event_credit.eq(self.event_credit),
+            self.event_reserve.eq(queues.event_reserve),
+            queues.receive_open.eq(unit.receive_open),
             queues.again.eq(unit.again),
             queues.used.eq(unit.used),
         ]
@@ -188,24 +188,24 @@ class Matcher(wiring.Component):
 
     def _elaborate_slots(self, m, unit):
         parameters = self._parameters
-        m.submodules.rooms = rooms = SlotRooms(parameters.contexts, parameters.unexpected)
+        m.submodules.credits = credits = SlotCredits(parameters.contexts, parameters.unexpected)
         m.submodules.releases = releases = SlotReleases(parameters.contexts, parameters.unexpected)
         connect_streams(m, flipped(self.slot_releases), releases.i)
         connect_streams(m, releases.o, unit.releases)
         request = self.checked.p
         for index in range(parameters.contexts):
             m.d.comb += [
-                rooms.contexts[index].eq(self.contexts[index]),
-                rooms.generations[index].eq(self.generations[index]),
-                rooms.free[index].eq(unit.slots_free[index]),
+                credits.contexts[index].eq(self.contexts[index]),
+                credits.generations[index].eq(self.generations[index]),
+                credits.free[index].eq(unit.slots_free[index]),
             ]
         m.d.comb += [
             releases.enabled.eq(Cat(context.enable for context in self.contexts)),
-            rooms.settled.eq(unit.settled),
-            rooms.promise.eq(self.slot_promise),
+            credits.settled.eq(unit.settled),
+            credits.reserve.eq(self.slot_reserve),
             # Matched or refused, the request has taken its slot now, or does not need it.
-            rooms.settle.valid.eq(self.checked.valid & self.checked.ready & request.message.slot_promised),
-            rooms.settle.context.eq(request.answer.event.context),
-            rooms.settle.generation.eq(request.answer.event.generation),
-            self.slot_open.eq(rooms.open),
+            credits.settle.valid.eq(self.checked.valid & self.checked.ready & request.message.slot_reserved),
+            credits.settle.context.eq(request.answer.event.context),
+            credits.settle.generation.eq(request.answer.event.generation),
+            self.slot_open.eq(credits.open),
         ]

@@ -42,7 +42,7 @@ class MessageVerdict(wiring.Component):
     waits, into_slot : Out(1)
         It joins the unexpected messages; it takes a slot, be it for that or because it is a rendezvous.
     decided : CHECKED_REQUEST, Out
-        ``answer.event.promised`` only if it has an event: if it meets a receive, or is announced.
+        ``answer.event.reserved`` only if it has an event: if it meets a receive, or is announced.
     """
 
     def __init__(self, parameters):
@@ -73,18 +73,18 @@ class MessageVerdict(wiring.Component):
         outside = Signal()
         m.d.comb += [
             use.address.eq(receive.address),
-            use.room.eq(receive.room),
+            use.space.eq(receive.space),
             use.length.eq(self.message.length),
             use.multi.eq(receive.multi & ~kind.atomic),
-            use.least_room.eq(receive.least_room),
-            outside.eq(request.memory.address + request.answer.request_length > receive.room),
+            use.least_space.eq(receive.least_space),
+            outside.eq(request.memory.address + request.answer.request_length > receive.space),
             self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
             self.waits.eq(self.allowed & ~self.found & ~kind.atomic),
             self.into_slot.eq(self.waits | (self.meets & kind.rendezvous)),
             self.used_up.eq(use.used_up),
             self.rest.eq(receive),
             self.rest.address.eq(receive.address + use.used),
-            self.rest.room.eq(use.left),
+            self.rest.space.eq(use.left),
         ]
         self._elaborate_message(m)
         self._elaborate_execution(m, use)
@@ -149,7 +149,7 @@ class MessageVerdict(wiring.Component):
         m.d.comb += [
             has_event.eq(self.meets | (self.waits & self.announces)),
             address.eq(receive.address + Mux(kind.atomic, self.request.memory.address, 0)),
-            event.promised.eq(has_event),
+            event.reserved.eq(has_event),
             event.regardless.eq(has_event),
             event.kind.eq(Mux(self.meets, met_kind, EventKind.ARRIVED.value)),
             event.flags.eq(

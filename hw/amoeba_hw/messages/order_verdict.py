@@ -65,10 +65,10 @@ class OrderVerdict(wiring.Component):
         m.d.comb += [
             *(signal.eq(asks_for(opcode, self.order)) for opcode, signal in self._is.items()),
             use.address.eq(fields.address),
-            use.room.eq(fields.length),
+            use.space.eq(fields.length),
             use.length.eq(self.message.length),
             use.multi.eq(self.receive.multi),
-            use.least_room.eq(fields.least_room),
+            use.least_space.eq(fields.least_space),
             self.refused.eq(~Cat(self._is.values()).any()),
             self.cancels.eq(self._is[ReceiveOpcode.CANCEL]),
             self.posts.eq(receives & ~self.found),
@@ -83,13 +83,13 @@ class OrderVerdict(wiring.Component):
     def _elaborate_receive(self, m):
         receive, fields = self.receive, self.order.fields
         flags = {name: ReceiveFlags[name.upper()] for name in ("tagged", "multi", "directed", "addressed")}
-        same = ("tag", "ignore", "source_ip", "source_context", "address", "least_room", "counter")
+        same = ("tag", "ignore", "source_ip", "source_context", "address", "least_space", "counter")
         m.d.comb += [
             *(receive[name].eq((fields.flags & flag.value) != 0) for name, flag in flags.items()),
             *(receive[name].eq(fields[name]) for name in same),
             receive.target.eq(fields.target_context),
             receive.user_context.eq(fields.context),
-            receive.room.eq(fields.length),
+            receive.space.eq(fields.length),
         ]
 
     def _elaborate_entry(self, m):
@@ -104,7 +104,7 @@ class OrderVerdict(wiring.Component):
             answer.return_code.eq(ReturnCode.OK.value),
             answer.ip.eq(Mux(shows, message.source_ip, 0)),
             answer.dpdcid.eq(Mux(shows, message.source_pdc, 0)),
-            event.promised.eq(1),
+            event.reserved.eq(1),
             event.regardless.eq(1),
             event.context.eq(self.order.context),
             event.generation.eq(self.order.generation),

@@ -33,12 +33,12 @@ class ReceiveQueues(wiring.Component):
     left, forgotten : Out, a bit per context
         To :class:`ReceiveFetch`.
     enabled : In, a bit per context
-    event_room : In, a bit per context
-        ``event_promise`` may be given now.
+    event_credit : In, a bit per context
+        ``event_reserve`` may be given now.
     event_generations : array of GENERATION_BITS, In
-    event_promise : EVENT_CLAIM, Out
+    event_reserve : EVENT_CLAIM, Out
         With each order, one cycle before it is offered.
-    receive_room : In, a bit per context
+    receive_open : In, a bit per context
         A receive can be posted, when no order is on offer.
     orders : RECEIVE_ORDER stream
     again, used : In(1), In(32)
@@ -65,10 +65,10 @@ class ReceiveQueues(wiring.Component):
                 "left": Out(contexts),
                 "forgotten": Out(contexts),
                 "enabled": In(contexts),
-                "event_room": In(contexts),
+                "event_credit": In(contexts),
                 "event_generations": In(GENERATION_BITS).array(contexts),
-                "event_promise": Out(EVENT_CLAIM),
-                "receive_room": In(contexts),
+                "event_reserve": Out(EVENT_CLAIM),
+                "receive_open": In(contexts),
                 "orders": Out(stream.Signature(RECEIVE_ORDER)),
                 "again": In(1),
                 "used": In(32),
@@ -122,14 +122,14 @@ class ReceiveQueues(wiring.Component):
 
     def _elaborate_steps(self, m, first, leaves, stale):
         """One context at a time; ``first`` is the first descriptor of the one chosen."""
-        order, promise = self.orders.p, self.event_promise
+        order, reserve = self.orders.p, self.event_reserve
         used = self._used[self._chosen]
         may_go = Signal()
         m.d.comb += [
             # Also when the context was disabled while its order was on offer.
             stale.eq(first.generation != Array(self.fetch_generations)[self._chosen]),
-            promise.context.eq(self._chosen),
-            promise.generation.eq(Array(self.event_generations)[self._chosen]),
+            reserve.context.eq(self._chosen),
+            reserve.generation.eq(Array(self.event_generations)[self._chosen]),
         ]
         with m.FSM(name="step"):
             with m.State("CHOOSE"):
@@ -139,19 +139,19 @@ class ReceiveQueues(wiring.Component):
             with m.State("LOOK"):
                 m.d.comb += [
                     leaves.eq(stale),
-                    may_go.eq(self.event_room.bit_select(self._chosen, 1) & self._has_place(first)),
-                    promise.valid.eq(~stale & may_go),
+                    may_go.eq(self.event_credit.bit_select(self._chosen, 1) & self._has_place(first)),
+                    reserve.valid.eq(~stale & may_go),
                 ]
                 m.d.sync += [
                     order.context.eq(self._chosen),
-                    order.generation.eq(promise.generation),
+                    order.generation.eq(reserve.generation),
                     order.error.eq(first.error),
                     order.fields.eq(first.fields),
                     order.fields.address.eq(first.fields.address + used),
                     order.fields.length.eq(first.fields.length - used),
                 ]
                 m.next = "CHOOSE"
-                with m.If(promise.valid):
+                with m.If(reserve.valid):
                     m.next = "OFFER"
             with m.State("OFFER"):
                 m.d.comb += self.orders.valid.eq(1)
@@ -165,7 +165,7 @@ class ReceiveQueues(wiring.Component):
         """Choose the nearest context after the last one that may have an order, or has something to forget."""
         candidates = Signal(self._contexts)
         m.d.comb += [
-            candidates[index].eq((self._levels[index] != 0) & (self.event_room[index] | ~self.enabled[index]))
+            candidates[index].eq((self._levels[index] != 0) & (self.event_credit[index] | ~self.enabled[index]))
             for index in range(self._contexts)
         ]
         with m.Switch(self._chosen):
@@ -181,4 +181,4 @@ class ReceiveQueues(wiring.Component):
 
     def _has_place(self, first):
         """Only what may be posted needs a place."""
-        return ~asks_for(ReceiveOpcode.RECEIVE, first) | self.receive_room.bit_select(self._chosen, 1)
+        return ~asks_for(ReceiveOpcode.RECEIVE, first) | self.receive_open.bit_select(self._chosen, 1)

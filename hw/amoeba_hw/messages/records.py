@@ -46,8 +46,8 @@ POSTED_RECEIVE = data.StructLayout(
         "target": 8,
         "user_context": 64,
         "address": 64,
-        "room": 32,  # bytes left in the buffer, from ``address`` on
-        "least_room": 32,
+        "space": 32,  # bytes left in the buffer, from ``address`` on
+        "least_space": 32,
         "counter": 8,
     }
 )

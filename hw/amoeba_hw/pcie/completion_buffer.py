@@ -158,7 +158,7 @@ class CompletionBuffer(wiring.Component):
                 & (header.dwords != 0)
                 & (header.dwords <= _dwords(tags.record.address[:2], tags.record.bytes))
             ),
-            good.eq(tags.under_way & fits & (header.status == CompletionStatus.SC)),
+            good.eq(tags.outstanding & fits & (header.status == CompletionStatus.SC)),
         ]
         store = self._advance(m, cursor, Mux(beat.p.first, header.dwords, left), after, left_after)
         m.d.comb += store.error.eq(cursor.failed | (beat.p.first & header.poisoned))
@@ -184,7 +184,7 @@ class CompletionBuffer(wiring.Component):
                             tags.update.eq(beat.p.last & (after.bytes != 0)),
                             self.failed.eq(beat.p.first & header.poisoned & ~cursor.failed),
                         ]
-                    with m.Elif(beat.p.first & tags.under_way):
+                    with m.Elif(beat.p.first & tags.outstanding):
                         # The read failed, or this is not its own. Further completions of it, if any, are lost.
                         m.d.comb += [tags.finish.eq(ends), tags.give_up.eq(~ends), self.failed.eq(1)]
                         m.d.sync += held.eq(cursor)

@@ -102,7 +102,7 @@ class LinkCrossing(wiring.Component):
         """Pass credits for reads from the link to the NIC: one for each read that it took, while it takes more."""
         nic, link = self.nic, self.link
         queue = _queue(m, "credits", 1, _SHORT, to_nic=True)
-        owed, under_way = Signal(range(READS_LATE + 2), init=READS), Signal(range(READS_LATE + 2), init=READS)
+        owed, outstanding = Signal(range(READS_LATE + 2), init=READS), Signal(range(READS_LATE + 2), init=READS)
         taken, sent = (
             side.requests.valid & side.requests.ready & (side.requests.p.header.kind == RequestKind.MEMORY_READ)
             & side.requests.p.first
@@ -112,10 +112,10 @@ class LinkCrossing(wiring.Component):
             queue.w_en.eq((owed != 0) & link.read_credit),
             # A credit that came during a reset would be forgotten.
             queue.r_en.eq(~ResetSignal("sync")),
-            nic.read_credit.eq(under_way < READS),
+            nic.read_credit.eq(outstanding < READS),
         ]
         m.d.link += owed.eq(owed + taken - (queue.w_en & queue.w_rdy))
-        m.d.sync += under_way.eq(under_way + sent - (queue.r_en & queue.r_rdy))
+        m.d.sync += outstanding.eq(outstanding + sent - (queue.r_en & queue.r_rdy))
 
     def _elaborate_status(self, m, requests):
         """Carry the link's status at all times; and the end of a reset, behind all requests."""

@@ -42,7 +42,7 @@ class ReadTags(wiring.Component):
     sent, sent_tag : In
         Pulse: an active tag's read is in flight from the next cycle on.
     asked : In
-    under_way, lost, record : Out
+    outstanding, lost, record : Out
         Of the tag asked for, in the same cycle.
     updated : In
         The tag that the following are about.
@@ -70,7 +70,7 @@ class ReadTags(wiring.Component):
                 "sent": In(1),
                 "sent_tag": In(8),
                 "asked": In(8),
-                "under_way": Out(1),
+                "outstanding": Out(1),
                 "lost": Out(1),
                 "record": Out(shape),
                 "updated": In(8),
@@ -84,7 +84,7 @@ class ReadTags(wiring.Component):
             }
         )
         self._active = Signal(tags)
-        self._under_way = Signal(tags)
+        self._outstanding = Signal(tags)
         self._lost = Signal(tags, reset_less=True)
 
     def elaborate(self, platform):
@@ -100,7 +100,7 @@ class ReadTags(wiring.Component):
         m.d.comb += [
             most.eq(Mux(self.extended, self._tags - 1, min(_BASIC_TAGS, self._tags) - 1)),
             known.eq(self.asked < self._tags),
-            self.under_way.eq(known & self._under_way.bit_select(asked, 1)),
+            self.outstanding.eq(known & self._outstanding.bit_select(asked, 1)),
             self.lost.eq(known & self._lost.bit_select(asked, 1)),
             read.addr.eq(asked),
             self.record.eq(read.data),
@@ -110,20 +110,20 @@ class ReadTags(wiring.Component):
             write.en.eq(self.update | self.start),
             free.eq((self.tag <= most) & ~(self._active | self._lost).bit_select(self.tag[:bits], 1)),
             self.available.eq(free & ~self.update),
-            self.idle.eq(~self._under_way.any()),
+            self.idle.eq(~self._outstanding.any()),
         ]
         with m.If(self.start | ~free):
             m.d.sync += self.tag.eq((self.tag + 1) & most)
         with m.If(self.finish | self.give_up):
             m.d.sync += [
                 self._active.bit_select(updated, 1).eq(0),
-                self._under_way.bit_select(updated, 1).eq(0),
+                self._outstanding.bit_select(updated, 1).eq(0),
                 self._lost.bit_select(updated, 1).eq(self.give_up),
             ]
         with m.If(self.start):
             m.d.sync += self._active.bit_select(self.tag[:bits], 1).eq(1)
         with m.If(self.sent):
-            m.d.sync += self._under_way.bit_select(self.sent_tag[:bits], 1).eq(1)
+            m.d.sync += self._outstanding.bit_select(self.sent_tag[:bits], 1).eq(1)
         with m.If(ResetSignal("sync", allow_reset_less=True)):
             m.d.sync += self._lost.eq(0)
         if self._timeout:
@@ -150,7 +150,7 @@ class ReadTags(wiring.Component):
             age.eq(now - read.data),
         ]
         overdue = Signal()
-        m.d.comb += overdue.eq(self._under_way.bit_select(looked_at, 1) & (age > _TICKS))
+        m.d.comb += overdue.eq(self._outstanding.bit_select(looked_at, 1) & (age > _TICKS))
         settles = (self.finish | self.give_up) & (self.updated == self.expired_tag)
         with m.If(~self.expired):
             m.d.sync += [looked_at.eq(looked_at + 1), self.expired.eq(overdue), self.expired_tag.eq(looked_at)]

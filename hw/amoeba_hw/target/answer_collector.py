@@ -96,7 +96,7 @@ class AnswerCollector(wiring.Component):
     def _elaborate_results(self, m, pending, finished, store, copy, commands):
         """Each beat goes to all that it concerns at once; their ``ready`` depends on nothing here."""
         result, answer, complete = self.results, pending.p, finished.p
-        room = Signal()
+        space = Signal()
         goes = Signal()
         """A beat of the result, or an answer without one, goes on in this cycle."""
         ends = Signal()
@@ -104,13 +104,13 @@ class AnswerCollector(wiring.Component):
         m.d.comb += [
             failed.eq(answer.executed & result.p.error),
             ends.eq(~answer.executed | result.p.last),
-            room.eq(
+            space.eq(
                 (store.i.ready | ~answer.returns_data)
                 & (copy.i.ready | ~answer.copied)
                 & (~ends | (finished.ready & (commands.ready | ~answer.copied)))
             ),
-            goes.eq(pending.valid & room & (result.valid | ~answer.executed)),
-            result.ready.eq(pending.valid & room & answer.executed),
+            goes.eq(pending.valid & space & (result.valid | ~answer.executed)),
+            result.ready.eq(pending.valid & space & answer.executed),
             pending.ready.eq(goes & ends),
             finished.valid.eq(goes & ends),
             complete.eq(answer),
@@ -144,7 +144,7 @@ class AnswerCollector(wiring.Component):
                 (finished.valid | (self.results.valid & self.results.ready)) & pending.valid & ~answer.silent
             ),
             self.store.pdc.eq(answer.spdcid),
-            *(kept[name].eq(answer[name]) for name in ("psn", "incarnation", "message_id", "job_id")),
+            *(kept[name].eq(answer[name]) for name in ("psn", "epoch", "message_id", "job_id")),
             kept.return_code.eq(complete.return_code),
             kept.modified_length.eq(Mux(complete.return_code == ReturnCode.OK.value, answer.request_length, 0)),
             kept.payload_length.eq(Mux(complete.returns_data, answer.request_length, 0)),

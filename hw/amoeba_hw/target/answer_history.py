@@ -4,14 +4,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.request_records import INCARNATION_BITS
+from amoeba_hw.request_records import EPOCH_BITS
 
 __all__ = ["ANSWER_VIEW", "DUPLICATE_VIEW", "AnswerHistory"]
 
 ANSWER_VIEW = data.StructLayout(
-    {"valid": 1, "pdc": 16, "psn": 32, "clear_psn_offset": 16, "incarnation": INCARNATION_BITS}
+    {"valid": 1, "pdc": 16, "psn": 32, "clear_psn_offset": 16, "epoch": EPOCH_BITS}
 )
-DUPLICATE_VIEW = data.StructLayout({"valid": 1, "pdc": 16, "psn": 32, "incarnation": INCARNATION_BITS})
+DUPLICATE_VIEW = data.StructLayout({"valid": 1, "pdc": 16, "psn": 32, "epoch": EPOCH_BITS})
 
 
 class AnswerHistory(wiring.Component):
@@ -45,7 +45,7 @@ class AnswerHistory(wiring.Component):
         self._window = window
         self._state = data.StructLayout(
             {
-                "incarnation": INCARNATION_BITS,
+                "epoch": EPOCH_BITS,
                 "next": 32,  # psn behind the last answer given
                 "kept": range(window + 1),  # answers given, at most window
                 "plain": range(window + 1),  # the last ones that were plain, at most window
@@ -79,7 +79,7 @@ class AnswerHistory(wiring.Component):
             asked.en.eq(ask.valid),
             back.eq(asked.data.next - ask.psn),
             self.answered.eq(
-                known & (asked.data.incarnation == ask.incarnation) & (back != 0) & (back <= asked.data.kept)
+                known & (asked.data.epoch == ask.epoch) & (back != 0) & (back <= asked.data.kept)
             ),
         ]
         with m.If(ask.valid):
@@ -97,7 +97,7 @@ class AnswerHistory(wiring.Component):
         m.d.comb += [
             before.addr.eq(turn.pdc),
             before.en.eq(turn.valid),
-            continues.eq(was_known & (before.data.incarnation == answer.incarnation)),
+            continues.eq(was_known & (before.data.epoch == answer.epoch)),
             kept.eq(Mux(continues, before.data.kept, 0)),
             # Nothing before the first packet of a PDC counts against it.
             plain.eq(Mux(continues, before.data.plain, window)),
@@ -105,7 +105,7 @@ class AnswerHistory(wiring.Component):
             self.all_plain.eq(between.as_signed() <= plain),
             write.addr.eq(answer.pdc),
             write.en.eq(self.given),
-            write.data.incarnation.eq(answer.incarnation),
+            write.data.epoch.eq(answer.epoch),
             write.data.next.eq(answer.psn + 1),
             write.data.kept.eq(_increased(kept, window)),
             write.data.plain.eq(Mux(self.plain, _increased(plain, window), 0)),

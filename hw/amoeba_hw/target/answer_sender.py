@@ -33,7 +33,7 @@ class AnswerSender(wiring.Component):
     event_index : In(16)
         Index of the entry that is being accepted.
     event_generations : array of GENERATION_BITS, In
-    event_give_back : EVENT_CLAIM, Out
+    event_release : EVENT_CLAIM, Out
         A reserved event will not be written.
     turn, all_plain, given, plain
         To :class:`AnswerHistory`.
@@ -58,7 +58,7 @@ class AnswerSender(wiring.Component):
                 "events": Out(stream.Signature(ring_entry(EVENT.size))),
                 "event_index": In(16),
                 "event_generations": In(GENERATION_BITS).array(self._contexts),
-                "event_give_back": Out(EVENT_CLAIM),
+                "event_release": Out(EVENT_CLAIM),
                 "turn": Out(ANSWER_VIEW),
                 "all_plain": In(1),
                 "given": Out(1),
@@ -89,7 +89,7 @@ class AnswerSender(wiring.Component):
         m.d.comb += [
             ready.eq(self.answers.valid & (~answer.copied | (self._copied != 0))),
             succeeded.eq(answer.executed & (answer.return_code == ReturnCode.OK.value)),
-            wants_event.eq(answer.event.promised & (answer.event.kind != 0) & (answer.event.regardless | succeeded)),
+            wants_event.eq(answer.event.reserved & (answer.event.kind != 0) & (answer.event.regardless | succeeded)),
             self.answers.ready.eq(leaves),
             self.given.eq(leaves & ~answer.silent),
         ]
@@ -116,9 +116,9 @@ class AnswerSender(wiring.Component):
         self._elaborate_advances(m, status, counted, leaves)
         self._elaborate_response(m)
         m.d.comb += [
-            self.event_give_back.valid.eq(leaves & answer.event.promised & ~wants_event),
-            self.event_give_back.context.eq(answer.event.context),
-            self.event_give_back.generation.eq(answer.event.generation),
+            self.event_release.valid.eq(leaves & answer.event.reserved & ~wants_event),
+            self.event_release.context.eq(answer.event.context),
+            self.event_release.generation.eq(answer.event.generation),
         ]
         return m
 
@@ -127,7 +127,7 @@ class AnswerSender(wiring.Component):
         m.d.comb += [
             self.turn.valid.eq(begins & ~answer.silent),
             self.turn.pdc.eq(answer.spdcid),
-            *(self.turn[name].eq(answer[name]) for name in ("psn", "clear_psn_offset", "incarnation")),
+            *(self.turn[name].eq(answer[name]) for name in ("psn", "clear_psn_offset", "epoch")),
             self.plain.eq((answer.return_code == ReturnCode.OK.value) & ~answer.returns_data),
         ]
 

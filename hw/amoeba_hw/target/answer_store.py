@@ -62,7 +62,7 @@ class AnswerStore(wiring.Component):
             read.addr.eq(self._place(self.ask.psn, self.ask.pdc)),
             read.en.eq(self.ask.valid),
             self.answer.eq(read.data),
-            self.intact.eq((read.data.psn == self.ask.psn) & (read.data.incarnation == self.ask.incarnation)),
+            self.intact.eq((read.data.psn == self.ask.psn) & (read.data.epoch == self.ask.epoch)),
         ]
         return m
 

@@ -200,7 +200,7 @@ class RequestChecker(wiring.Component):
             message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
             *(
                 message[name].eq(self.located.p.request[name])
-                for name in ("slot_promised", "receive_kept", "target_generation")
+                for name in ("slot_reserved", "receive_kept", "target_generation")
             ),
         ]
 
@@ -277,7 +277,7 @@ class RequestChecker(wiring.Component):
             ),
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
-            answer.incarnation.eq(request.incarnation),
+            answer.epoch.eq(request.epoch),
         ]
 
     def _judge_event(self, address, length):
@@ -289,7 +289,7 @@ class RequestChecker(wiring.Component):
         rma_kind = Mux(kind.writes, int(EventKind.REMOTE_WRITE), int(EventKind.REMOTE_READ))
         is_rma = kind.writes | kind.reads
         return [
-            event.promised.eq(request.promised),
+            event.reserved.eq(request.reserved),
             event.context.eq(request.receiver),
             event.generation.eq(request.generation),
             event.kind.eq(Mux(message.valid, 0, Mux(is_rma, rma_kind, int(EventKind.REMOTE_ATOMIC)))),

@@ -17,7 +17,7 @@ class GapPayloads(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
-        ``gap_slots`` at least 1.
+        ``out_of_order_entries`` at least 1.
     passages : int
         Payloads that may be announced ahead of their bytes.
 
@@ -34,7 +34,7 @@ class GapPayloads(wiring.Component):
 
     def __init__(self, parameters, passages=16):
         self._depth = passages
-        self._slots = parameters.gap_slots
+        self._slots = parameters.out_of_order_entries
         self._beats = -(-parameters.payload // parameters.beat_bytes)
         self._beat = packet_beat(parameters.data_width)
         super().__init__(
@@ -80,10 +80,10 @@ class GapPayloads(wiring.Component):
         return m
 
     def _elaborate_entry(self, m, passage, write):
-        has_room = self._position != self._beats
+        has_space = self._position != self._beats
         m.d.comb += [
             self.i.ready.eq(1),
-            write.en.eq(self.i.valid & has_room),
+            write.en.eq(self.i.valid & has_space),
             passage.ready.eq(self.i.valid & self.i.p.last),
         ]
         with m.If(passage.ready):

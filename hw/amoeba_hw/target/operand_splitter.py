@@ -76,16 +76,16 @@ class OperandSplitter(wiring.Component):
     def _elaborate_jobs(self, m, uses, cuts):
         job = self.jobs.p
         has = {"operand": job.has_operand, "compare": job.has_compare}
-        room = uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
+        space = uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
         m.d.comb += [
-            self.jobs.ready.eq(room),
-            uses.i.valid.eq(self.jobs.valid & room),
+            self.jobs.ready.eq(space),
+            uses.i.valid.eq(self.jobs.valid & space),
             uses.i.p.reversed.eq(job.reversed),
         ]
         for name, queue in cuts.items():
             m.d.comb += [
                 uses.i.p[name].eq(has[name]),
-                queue.i.valid.eq(self.jobs.valid & room & has[name]),
+                queue.i.valid.eq(self.jobs.valid & space & has[name]),
                 queue.i.p.eq(job[name]),
             ]
 

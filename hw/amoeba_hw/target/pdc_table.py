@@ -13,10 +13,10 @@ from amoeba_hw.packed import select
 from amoeba_hw.request_records import (
     CHECK_REPORT,
     DUPLICATE,
+    EPOCH_BITS,
     EVENT_CLAIM,
     GAP_PASSAGE,
     GENERATION_BITS,
-    INCARNATION_BITS,
     NACK,
     RECEIVE_QUESTION,
     RECEIVE_REPLY,
@@ -25,8 +25,8 @@ from amoeba_hw.request_records import (
     is_message,
 )
 from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.connection_epochs import ConnectionEpochs
 from amoeba_hw.target.gap_store import GapStore
-from amoeba_hw.target.incarnations import Incarnations
 from amoeba_hw.target.pdc_commands import PdcCommands
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_ENTRY, SequenceRules, packet_view
 
@@ -59,7 +59,7 @@ class PdcTable(wiring.Component):
     ----------
     parameters : NicParameters
         ``target_pdcs`` is the size of the table, at least 2; ``reserved_pdcs`` go to nobody but the initiators that
-        address their context, while that is enabled. Without ``gap_slots`` nothing is kept.
+        address their context, while that is enabled. Without ``out_of_order_entries`` nothing is kept.
 
     Members
     -------
@@ -80,10 +80,10 @@ class PdcTable(wiring.Component):
     slot_open, slot_blocked : In, a bit per context
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
-    event_promise : EVENT_CLAIM, Out
+    event_reserve : EVENT_CLAIM, Out
         A request that was accepted may have an event.
-    message_promise : EVENT_CLAIM, Out
-        It may need a slot: only with ``event_promise``. A tagged atomic needs none, a rendezvous always one, and any
+    message_reserve : EVENT_CLAIM, Out
+        It may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always one, and any
         other message unless it meets a receive.
     receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
         Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
@@ -118,7 +118,7 @@ class PdcTable(wiring.Component):
     def __init__(self, parameters):
         self._pdcs = parameters.target_pdcs
         self._window = parameters.window
-        self._gap_slots = parameters.gap_slots
+        self._out_of_order_entries = parameters.out_of_order_entries
         self._contexts = parameters.contexts
         self._reserved = parameters.reserved_pdcs
         if self._pdcs < 2:
@@ -138,8 +138,8 @@ class PdcTable(wiring.Component):
                 "slot_open": In(self._contexts),
                 "slot_blocked": In(self._contexts),
                 "event_generations": In(GENERATION_BITS).array(self._contexts),
-                "event_promise": Out(EVENT_CLAIM),
-                "message_promise": Out(EVENT_CLAIM),
+                "event_reserve": Out(EVENT_CLAIM),
+                "message_reserve": Out(EVENT_CLAIM),
                 "receive_question": Out(RECEIVE_QUESTION),
                 "receive_reply": In(RECEIVE_REPLY),
                 "message_accepted": Out(1),
@@ -203,7 +203,7 @@ class PdcTable(wiring.Component):
         """The entry that the read port shows is of a PDC that a command is to close."""
         self._between = Signal()
         """No packet is being judged: the list of evictable PDCs may change."""
-        self._unchecked = Signal(INCARNATION_BITS)
+        self._unchecked = Signal(EPOCH_BITS)
         """Packets accepted and not checked yet."""
         self._settled = Signal()
         self._generation = Signal(GENERATION_BITS)
@@ -219,18 +219,18 @@ class PdcTable(wiring.Component):
         read, write = entries.read_port(), entries.write_port()
         leaves, resumes, resume = Signal(), Signal(), Signal()
         taken = Signal(FRAME_HEADER)
-        incarnation = Signal(INCARNATION_BITS)
-        m.d.comb += incarnation.eq(read.data.incarnation + (rules.verdict.opens & ~read.data.fresh))
+        epoch = Signal(EPOCH_BITS)
+        m.d.comb += epoch.eq(read.data.epoch + (rules.verdict.opens & ~read.data.fresh))
         m.d.comb += taken.eq(self.requests.p)
-        if self._gap_slots:
+        if self._out_of_order_entries:
             self._elaborate_gaps(m, rules, leaves, resumes)
             with m.If(resume):
                 m.d.comb += taken.eq(m.submodules.gaps.taken)
         self._elaborate_steps(m, read, rules, closing, commands, leaves, resumes, resume, taken)
         self._elaborate_rules(m, read.data, rules, closing)
-        self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
-        self._elaborate_entry(m, write, read.data, rules, incarnation, leaves)
-        self._elaborate_incarnations(m, read, rules, leaves)
+        self._elaborate_outputs(m, rules.verdict, epoch, leaves)
+        self._elaborate_entry(m, write, read.data, rules, epoch, leaves)
+        self._elaborate_epochs(m, read, rules, leaves)
         self._elaborate_commands(m, entries.read_port(), commands, rules.verdict, leaves)
         self._elaborate_spare(m, read.data, rules, closing, leaves)
         self._elaborate_ages(m, rules.verdict, closing, leaves)
@@ -301,7 +301,7 @@ class PdcTable(wiring.Component):
                     ),
                     self._seeks_victim.eq(1),
                 ]
-                self._elaborate_room(m)
+                self._elaborate_credits(m)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
                 m.d.comb += self.ahead.eq(1)
@@ -349,7 +349,7 @@ class PdcTable(wiring.Component):
                 with m.Case(context):
                     m.d.sync += [self._receiver.eq(receiver.context), self._has_receiver.eq(receiver.valid)]
 
-    def _elaborate_room(self, m):
+    def _elaborate_credits(self, m):
         """Note what could be reserved, before free entries can change under a NACK on offer."""
         header = self._current
         has_data, asks = Signal(), self._is_message
@@ -380,7 +380,7 @@ class PdcTable(wiring.Component):
 
     def _elaborate_gaps(self, m, rules, leaves, resumes):
         """Keep packets that come before their turn, and fetch the one whose turn it is behind the current one."""
-        m.submodules.gaps = gaps = GapStore(self._gap_slots, self._pdcs)
+        m.submodules.gaps = gaps = GapStore(self._out_of_order_entries, self._pdcs)
         packet, verdict = self._current, rules.verdict
         closes = verdict.accepted & packet.is_control
         m.d.comb += [
@@ -451,7 +451,7 @@ class PdcTable(wiring.Component):
             rules.blocked.eq(self._blocked),
         ]
 
-    def _elaborate_outputs(self, m, verdict, incarnation, leaves):
+    def _elaborate_outputs(self, m, verdict, epoch, leaves):
         packet, sequenced, duplicate, nack = self._current, self.sequenced, self.duplicates.p, self.nacks.p
         with m.If(sequenced.ready):
             m.d.sync += sequenced.valid.eq(0)
@@ -460,11 +460,11 @@ class PdcTable(wiring.Component):
                 sequenced.valid.eq(1),
                 sequenced.p.header.eq(packet),
                 sequenced.p.pdc.eq(self._number),
-                sequenced.p.incarnation.eq(incarnation),
+                sequenced.p.epoch.eq(epoch),
                 sequenced.p.dropped.eq(~verdict.accepted),
                 sequenced.p.gap.eq(self._passage),
-                sequenced.p.promised.eq(verdict.accepted & self._event_open),
-                sequenced.p.slot_promised.eq(verdict.accepted & self._slot_open),
+                sequenced.p.reserved.eq(verdict.accepted & self._event_open),
+                sequenced.p.slot_reserved.eq(verdict.accepted & self._slot_open),
                 sequenced.p.receive_kept.eq(verdict.accepted & self._receive_kept),
                 sequenced.p.receiver.eq(self._receiver),
                 sequenced.p.generation.eq(self._generation),
@@ -478,7 +478,7 @@ class PdcTable(wiring.Component):
             duplicate.clear_psn_offset.eq(packet.clear_psn_offset),
             duplicate.retx.eq(packet.retx),
             duplicate.spdcid.eq(self._number),
-            duplicate.incarnation.eq(incarnation),
+            duplicate.epoch.eq(epoch),
             nack.psn.eq(verdict.nack_psn),
             # Without SYN, that of another: then the sender learns that its own was given away.
             nack.spdcid.eq(Mux(verdict.has_pdc | (self._exists & ~packet.syn), self._number, NO_PDC)),
@@ -490,14 +490,14 @@ class PdcTable(wiring.Component):
             self.count_dropped_sequence.eq((leaves & verdict.dropped_sequence) | self._thrown),
             self.count_duplicates.eq(leaves & verdict.duplicate),
         ]
-        for promise, wanted in ((self.event_promise, self._event_open), (self.message_promise, self._slot_open)):
+        for reserve, wanted in ((self.event_reserve, self._event_open), (self.message_reserve, self._slot_open)):
             m.d.comb += [
-                promise.valid.eq(leaves & verdict.accepted & wanted),
-                promise.context.eq(self._receiver),
-                promise.generation.eq(self._generation),
+                reserve.valid.eq(leaves & verdict.accepted & wanted),
+                reserve.context.eq(self._receiver),
+                reserve.generation.eq(self._generation),
             ]
 
-    def _elaborate_entry(self, m, write, entry, rules, incarnation, leaves):
+    def _elaborate_entry(self, m, write, entry, rules, epoch, leaves):
         packet, verdict, after = self._current, rules.verdict, rules.after
         m.d.comb += [
             write.addr.eq(self._number),
@@ -505,7 +505,7 @@ class PdcTable(wiring.Component):
             write.data.ip.eq(packet.ip),
             write.data.spdcid.eq(packet.spdcid),
             write.data.state.eq(after),
-            write.data.incarnation.eq(incarnation),
+            write.data.epoch.eq(epoch),
             write.data.fresh.eq(~verdict.accepted & (entry.fresh | verdict.opens)),
             write.data.job_id.eq(packet.job_id),
             write.data.context.eq(packet.resource_index),
@@ -526,22 +526,22 @@ class PdcTable(wiring.Component):
                 self._used.bit_select(self._number, 1).eq(1),
             ]
 
-    def _elaborate_incarnations(self, m, read, rules, leaves):
+    def _elaborate_epochs(self, m, read, rules, leaves):
         """Look for the past epoch while the PDC's entry is read, and remember its epoch when it is overwritten."""
-        m.submodules.incarnations = incarnations = Incarnations(self._pdcs)
+        m.submodules.epochs = epochs = ConnectionEpochs(self._pdcs)
         packet, entry = self._current, read.data
         m.d.comb += [
-            incarnations.checked.eq(self.checked),
-            incarnations.look.eq(read.en),
-            incarnations.opening.ip.eq(packet.ip),
-            incarnations.opening.spdcid.eq(packet.spdcid),
-            incarnations.opening.start.eq(packet.psn - packet.dpdcid),
-            rules.remembered.eq(packet.syn & incarnations.known & ~self._resumed),
-            incarnations.opens.eq(leaves & rules.verdict.opens),
-            incarnations.pdc.eq(self._number),
-            incarnations.former.ip.eq(entry.ip),
-            incarnations.former.spdcid.eq(entry.spdcid),
-            incarnations.former.start.eq(entry.state.start),
+            epochs.checked.eq(self.checked),
+            epochs.look.eq(read.en),
+            epochs.epoch_id.ip.eq(packet.ip),
+            epochs.epoch_id.spdcid.eq(packet.spdcid),
+            epochs.epoch_id.start.eq(packet.psn - packet.dpdcid),
+            rules.remembered.eq(packet.syn & epochs.known & ~self._resumed),
+            epochs.opens.eq(leaves & rules.verdict.opens),
+            epochs.pdc.eq(self._number),
+            epochs.former.ip.eq(entry.ip),
+            epochs.former.spdcid.eq(entry.spdcid),
+            epochs.former.start.eq(entry.state.start),
         ]
 
     def _elaborate_commands(self, m, look, commands, verdict, leaves):

@@ -75,7 +75,7 @@ class Replayer(wiring.Component):
         leaves = Signal()
         failed = Signal()
         m.d.comb += [
-            *(self.ask[name].eq(duplicate[name]) for name in ("psn", "incarnation")),
+            *(self.ask[name].eq(duplicate[name]) for name in ("psn", "epoch")),
             self.ask.pdc.eq(duplicate.spdcid),
             is_long.eq(kept.payload_length > ANSWER_INLINE_SIZE),
             can_fetch.eq(kept.in_memory & (self.answer_base != 0)),
@@ -100,7 +100,7 @@ class Replayer(wiring.Component):
                     self._elaborate_short(m, store)
                 with m.Elif(~can_fetch):
                     m.next = "REFUSE"
-                with m.Elif(store.room == self._depth):
+                with m.Elif(store.space == self._depth):
                     m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += self.commands.valid.eq(1)

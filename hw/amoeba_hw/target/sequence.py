@@ -3,10 +3,10 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.nic.pdc import LATE_LIMIT, MOST_MISSING
+from amoeba_model.nic.pdc import LATE_LIMIT, MAX_MISSING
 from amoeba_model.wire.uet import NackCode, RequestOpcode
 
-from amoeba_hw.request_records import INCARNATION_BITS
+from amoeba_hw.request_records import EPOCH_BITS
 
 __all__ = ["PACKET_VIEW", "PDC_ENTRY", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
 
@@ -27,7 +27,7 @@ PDC_ENTRY = data.StructLayout(
         "ip": 32,
         "spdcid": 16,
         "state": PDC_STATE,
-        "incarnation": INCARNATION_BITS,
+        "epoch": EPOCH_BITS,
         "fresh": 1,  # nothing was accepted in this connection epoch yet
         "job_id": 24,  # of the request that came last
         "context": 12,
@@ -215,7 +215,7 @@ class SequenceRules(wiring.Component):
                 & ~self.held
                 & self.packet.fits
                 & (self._ahead < self._window)
-                & (beyond[-1] | (beyond <= MOST_MISSING))
+                & (beyond[-1] | (beyond <= MAX_MISSING))
             ),
             verdict.dropped_sequence.eq(~verdict.kept),
             verdict.nack_code.eq(NackCode.ROD_OOO.value),

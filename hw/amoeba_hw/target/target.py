@@ -34,7 +34,7 @@ from amoeba_hw.target.answer_sender import AnswerSender
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.checker import RequestChecker
 from amoeba_hw.target.count_orders import CountOrders
-from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.event_credits import EventCredits
 from amoeba_hw.target.gap_payloads import GapPayloads
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
@@ -243,7 +243,7 @@ class Target(wiring.Component):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
         that are needed; None: none is ever kept.
         """
-        if not self._parameters.gap_slots:
+        if not self._parameters.out_of_order_entries:
             connect_streams(m, flipped(self.request_payload), ordered)
             return None
         m.submodules.gap_payloads = gap_payloads = GapPayloads(self._parameters)
@@ -276,12 +276,12 @@ class Target(wiring.Component):
         """Hands a request to all that it concerns at once; their ``ready`` depends on nothing here."""
         request = matched.p
         leaves, comes, is_used = Signal(), Signal(), Signal()
-        room = jobs.ready & memory_requests.ready & answers.ready
+        space = jobs.ready & memory_requests.ready & answers.ready
         if passages is not None:
-            room &= passages.ready
+            space &= passages.ready
             m.d.comb += [passages.valid.eq(leaves & comes), passages.p.eq(request.gap)]
         m.d.comb += [
-            matched.ready.eq(room),
+            matched.ready.eq(space),
             leaves.eq(matched.valid & matched.ready),
             # The payload kept for a refused request stays in its slot, until another is kept there.
             is_used.eq(request.job.has_operand | request.job.has_compare),
@@ -296,9 +296,9 @@ class Target(wiring.Component):
 
     def _elaborate_matching(self, m, pdcs, receivers, matcher, sender):
         """Connect the Matcher's receive descriptors, and the users of event entries and slots."""
-        m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
+        m.submodules.credits = credits = EventCredits(self._parameters.contexts)
         for producer, consumer in (
-            (flipped(self.event_heads), rooms.heads),
+            (flipped(self.event_heads), credits.heads),
             (flipped(self.receive_tails), matcher.receive_tails),
             (flipped(self.slot_releases), matcher.slot_releases),
             (matcher.receive_reads, flipped(self.receive_reads)),
@@ -306,25 +306,25 @@ class Target(wiring.Component):
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
-            rooms.promise.eq(pdcs.event_promise),
-            rooms.give_back.eq(sender.event_give_back),
-            rooms.order_promise.eq(matcher.event_promise),
-            rooms.order_give_back.eq(matcher.event_give_back),
-            matcher.event_room.eq(rooms.order_room),
-            matcher.slot_promise.eq(pdcs.message_promise),
+            credits.reserve.eq(pdcs.event_reserve),
+            credits.release.eq(sender.event_release),
+            credits.order_reserve.eq(matcher.event_reserve),
+            credits.order_release.eq(matcher.event_release),
+            matcher.event_credit.eq(credits.order_open),
+            matcher.slot_reserve.eq(pdcs.message_reserve),
             matcher.receive_question.eq(pdcs.receive_question),
             pdcs.receive_reply.eq(matcher.receive_reply),
             matcher.message_accepted.eq(pdcs.message_accepted),
-            pdcs.event_open.eq(rooms.open),
-            pdcs.event_blocked.eq(rooms.blocked),
+            pdcs.event_open.eq(credits.open),
+            pdcs.event_blocked.eq(credits.blocked),
         ]
         for index in range(self._parameters.contexts):
-            context, generation = self.contexts[index], rooms.generations[index]
+            context, generation = self.contexts[index], credits.generations[index]
             takes_messages = context.enable & (context.event_base != 0) & (context.unexpected_base != 0)
             m.d.comb += [
                 receivers.contexts[index].eq(context),
                 pdcs.receivers[index].eq(receivers.receivers[index]),
-                rooms.contexts[index].eq(context),
+                credits.contexts[index].eq(context),
                 matcher.contexts[index].eq(context),
                 pdcs.slot_open[index].eq(takes_messages & matcher.slot_open[index]),
                 pdcs.slot_blocked[index].eq(takes_messages & ~matcher.slot_open[index]),

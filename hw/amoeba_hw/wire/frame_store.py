@@ -69,7 +69,7 @@ class FrameStore(wiring.Component):
         m.submodules.waiting_payload = payload = CommitQueue(self._beat, self._depth)
         refused = self.beat_valid & ~payload.i.ready
         m.d.comb += [
-            self.stall.eq((payload.room < _IN_FLIGHT) | (headers.level > self._headers - _IN_FLIGHT)),
+            self.stall.eq((payload.space < _IN_FLIGHT) | (headers.level > self._headers - _IN_FLIGHT)),
             self.overflow.eq(self.accept & (self._incomplete | refused | ~headers.i.ready)),
             payload.i.valid.eq(self.beat_valid),
             payload.i.p.eq(self.beat),

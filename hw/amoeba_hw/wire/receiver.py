@@ -79,7 +79,7 @@ count_dropped_overflow : Out(1)
         beats = -(-frame_limit(self._parameters) // self._parameters.beat_bytes)
         requests = max(16, min(self._parameters.window, REQUESTS))
         m.submodules.parser = parser = FrameParser(self._parameters)
-        payloads = 4 + self._parameters.gap_slots
+        payloads = 4 + self._parameters.out_of_order_entries
         m.submodules.request_store = request_store = FrameStore(width, payloads * beats, requests)
         m.submodules.response_store = response_store = FrameStore(width, 2 * beats)
         connect_streams(m, flipped(self.frames), parser.frames)

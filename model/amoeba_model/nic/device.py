@@ -10,6 +10,7 @@ from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.credits import TargetCredits
 from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.frames import FrameReceiver, FrameTransmitter
@@ -22,7 +23,6 @@ from amoeba_model.nic.peers import NEVER, Peer
 from amoeba_model.nic.registers import DoorbellPages, RegisterBank, check_offset
 from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.rings import Interrupts
-from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.nic.target import Target
 from amoeba_model.nic.timing import RECEIVE
@@ -69,7 +69,7 @@ class ModelDevice(SimulatedDevice):
         events = EventWriter(core, host, self._interrupts, self._contexts)
         answers = AnswerStore(core, host)
         self._matcher = matcher = Matcher(core, host, self._contexts, events)
-        target_pdcs = PdcTable(core, TargetRooms(self._contexts, events, matcher), answers)
+        target_pdcs = PdcTable(core, TargetCredits(self._contexts, events, matcher), answers)
         self._target = Target(
             core,
             target_pdcs,

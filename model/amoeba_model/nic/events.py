@@ -71,7 +71,7 @@ class EventWriter:
             core, host, interrupts, EVENT, Requester.EVENT_WRITER, Stage.EVENT_WRITTEN, Counter.EVENTS
         )
 
-    def has_room(self, context: Context, entries: int = 1) -> bool:
+    def has_space(self, context: Context, entries: int = 1) -> bool:
         """Whether the context has an event ring, with free space for so many entries."""
         ring = context.events
         return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED

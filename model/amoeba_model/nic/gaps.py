@@ -18,7 +18,7 @@ class KeptPacket(NamedTuple):
 
 
 class GapStore:
-    """``gap_slots`` slots that all PDCs share, numbered from 0: each holds one packet.
+    """``out_of_order_entries`` slots that all PDCs share, numbered from 0: each holds one packet.
 
     A slot is free, or to be had again when its packet has waited for ``retransmit_timeout``: its sender then sends
     that again anyway, and nobody can fill all slots for good.
@@ -26,7 +26,7 @@ class GapStore:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._slots: list[KeptPacket | None] = [None] * core.parameters.gap_slots
+        self._slots: list[KeptPacket | None] = [None] * core.parameters.out_of_order_entries
         self._places: dict[tuple[int, int], int] = {}
         """Slot of the packet of (PDC, psn)."""
 

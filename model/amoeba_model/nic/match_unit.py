@@ -97,7 +97,7 @@ class MatchUnit:
         """Match a tagged atomic, which uses the buffer up that it meets."""
         if receive is None:
             return ReturnCode.NO_MATCH
-        if offset + request.length > receive.room:
+        if offset + request.length > receive.space:
             return ReturnCode.BAD_ADDR
         self._meet(context, receive, True)
         request.address = (receive.address + offset) & _ADDRESS_MASK

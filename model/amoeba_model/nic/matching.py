@@ -28,10 +28,10 @@ class Receive:
     context: int = 0
     """The application's context."""
     address: int = 0
-    room: int = 0
+    space: int = 0
     """Bytes left in the buffer from ``address`` on."""
     multi: bool = False
-    least_room: int = 0
+    least_space: int = 0
     counter: int = 0
     """Event counter of messages received."""
 
@@ -48,12 +48,12 @@ class Receive:
 
         The place of the next message is aligned, and the bytes before it stay unused.
         """
-        size = min(length, self.room)
-        taken = min(size + -(self.address + size) % MULTI_ALIGNMENT, self.room)
-        released = not self.multi or self.room - taken < max(self.least_room, 1)
+        size = min(length, self.space)
+        taken = min(size + -(self.address + size) % MULTI_ALIGNMENT, self.space)
+        released = not self.multi or self.space - taken < max(self.least_space, 1)
         place = Place(self.address, size, released)
         self.address = (self.address + taken) & _ADDRESS_MASK
-        self.room -= taken
+        self.space -= taken
         return place
 
 
@@ -111,7 +111,7 @@ class MatchLists:
     def free_slots(self) -> int:
         return len(self._free_slots)
 
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Whether one more receive can be posted."""
         return len(self._posted) < self._receives
 
@@ -148,7 +148,7 @@ class MatchLists:
         self._waiting.remove(message)
 
     def post(self, receive: Receive) -> None:
-        """Append a receive that matches no unexpected message. The caller has asked :meth:`has_room`."""
+        """Append a receive that matches no unexpected message. The caller has asked :meth:`has_space`."""
         self._posted.append(receive)
 
     def cancel(self, context: int) -> Receive | None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amoeba_model.nic.answers import AnswerStore
+from amoeba_model.nic.connection_epochs import ConnectionEpochs
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.credits import TargetCredits
 from amoeba_model.nic.gaps import GapStore, KeptPacket
-from amoeba_model.nic.incarnations import Incarnations
-from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode, RequestOpcode
@@ -16,7 +16,7 @@ from amoeba_model.wire.uet import NackCode, RequestOpcode
 __all__ = [
     "IDLE_TIMEOUTS",
     "LATE_LIMIT",
-    "MOST_MISSING",
+    "MAX_MISSING",
     "Duplicate",
     "Kept",
     "Pdc",
@@ -32,7 +32,7 @@ IDLE_TIMEOUTS = 32
 """A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` and ``retransmit_limit`` + 1:
 longer than any initiator with these settings repeats a packet before it gives its PDC up."""
 
-MOST_MISSING = 255
+MAX_MISSING = 255
 """Packets that one NACK can say to be missing."""
 
 _PSN_MASK = 0xFFFF_FFFF
@@ -141,15 +141,15 @@ class Refusal(NamedTuple):
 class PdcTable:
     """Target PDCs: a new one takes the first unused number, or an evictable one, not reserved for another context."""
 
-    def __init__(self, core: Core, rooms: TargetRooms, answers: AnswerStore) -> None:
+    def __init__(self, core: Core, credits: TargetCredits, answers: AnswerStore) -> None:
         self._core = core
         self._size = core.parameters.target_pdcs
         self._reserved = core.parameters.reserved_pdcs
         self._window = core.parameters.window
-        self._rooms = rooms
+        self._credits = credits
         self._answers = answers
         self._gaps = GapStore(core)
-        self._incarnations = Incarnations(self._size)
+        self._epochs = ConnectionEpochs(self._size)
         self._pdcs: dict[int, Pdc] = {}
         """By number: those that were ever opened."""
         self._numbers: dict[tuple[int, int], list[int]] = {}
@@ -193,7 +193,7 @@ class PdcTable:
         if _clear_distance(header) > self._window:
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
         following = (header.psn + 1) & _PSN_MASK
-        if not header.is_control and not self._rooms.has_room(header):
+        if not header.is_control and not self._credits.has_space(header):
             pdc.gap_reported = True
             if pdc.asked == pdc.expected:
                 pdc.asked = following
@@ -251,7 +251,7 @@ class PdcTable:
         """Find the PDC of a packet with SYN, or open it; refuse packets of an earlier connection epoch."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         own = self._numbers.get((header.ip, header.spdcid), [])
-        remembered = self._incarnations.knows(header.ip, header.spdcid, start_psn)
+        remembered = self._epochs.knows(header.ip, header.spdcid, start_psn)
         for known in (self._pdcs[each] for each in own):
             if known.start_psn == start_psn or (not remembered and known.continues(header, start_psn)):
                 return known
@@ -261,7 +261,7 @@ class PdcTable:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
         if remembered:
             return Refusal(Counter.DROPPED_PDC, NackCode.INVALID_SYN, header.psn)
-        number = self._make_room(own, header.resource_index)
+        number = self._make_space(own, header.resource_index)
         if number is None:
             return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
         # Nothing has been answered that an acknowledgement would have to name by itself.
@@ -279,13 +279,13 @@ class PdcTable:
     def _forget(self, pdc: Pdc) -> None:
         """Its number is another's from now on, or its own anew."""
         if pdc.proven:
-            self._incarnations.remember(pdc.ip, pdc.spdcid, pdc.start_psn)
+            self._epochs.remember(pdc.ip, pdc.spdcid, pdc.start_psn)
         numbers = self._numbers[pdc.ip, pdc.spdcid]
         numbers.remove(pdc.number)
         if not numbers:
             del self._numbers[pdc.ip, pdc.spdcid]
 
-    def _make_room(self, own: list[int], context: int) -> int | None:
+    def _make_space(self, own: list[int], context: int) -> int | None:
         """Find a number for a new PDC of that context, and evict its PDC.
 
         The sender's own evictable PDCs come first, then the first unused number, then the PDC that has been evictable
@@ -307,7 +307,7 @@ class PdcTable:
     def _is_for(self, number: int, context: int) -> bool:
         """Whether a PDC may be given to somebody who addresses that context: it is not kept for another."""
         owner = number - self._reserved.start
-        return owner < 0 or owner == context or not self._rooms.is_enabled(owner)
+        return owner < 0 or owner == context or not self._credits.is_enabled(owner)
 
     def _keep(self, pdc: Pdc, header: FrameHeader, payload: bytes, ahead: int) -> Kept | Refusal:
         """Keep a packet that an open PDC expects only ``ahead`` packets later, if a slot is free."""
@@ -319,7 +319,7 @@ class PdcTable:
         if (
             ahead < self._window
             and _clear_distance(header) <= self._window
-            and not (is_beyond and beyond > MOST_MISSING)
+            and not (is_beyond and beyond > MAX_MISSING)
         ):
             thrown = self._gaps.keep(header, payload, pdc.number)
             if thrown is not None:

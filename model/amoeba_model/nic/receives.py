@@ -65,9 +65,9 @@ def _order(fields: dict[str, int], ready: int) -> ReceiveOrder:
         target=fields["target_context"] if addressed else None,
         context=fields["context"],
         address=fields["address"],
-        room=fields["length"],
+        space=fields["length"],
         multi=bool(flags & ReceiveFlags.MULTI),
-        least_room=fields["least_room"],
+        least_space=fields["least_space"],
         counter=fields["counter"],
     )
     known = fields["opcode"] in _KNOWN_OPCODES and not flags & ~_KNOWN_FLAGS

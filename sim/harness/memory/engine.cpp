@@ -87,14 +87,14 @@ struct Setup {
 struct Report {
     uint8_t* results;
     uint64_t* result_cycles;
-    uint64_t results_room;
+    uint64_t results_space;
     uint64_t results_count;
     uint64_t* write_cycles;   // of each accepted line write
     uint64_t* write_lines;
-    uint64_t writes_room;
+    uint64_t writes_space;
     uint64_t writes_count;
     uint64_t* executed_cycles;
-    uint64_t executed_room;
+    uint64_t executed_space;
     uint64_t executed_count;
     uint64_t cycles;
     uint64_t most_reads;      // line reads on the way at the same time
@@ -174,7 +174,7 @@ void memory_engine_run(const Setup* setup, Report* report) {
             still = 0;
         }
         if (top.results___05Fvalid && top.results___05Fready) {
-            if (report->results_count < report->results_room) {
+            if (report->results_count < report->results_space) {
                 std::memcpy(report->results + report->results_count * BEAT_BYTES, &top.results___05Fpayload, BEAT_BYTES);
                 report->result_cycles[report->results_count] = cycle;
             }
@@ -204,7 +204,7 @@ void memory_engine_run(const Setup* setup, Report* report) {
                     if (strobe >> i & 1) setup->memory[address - setup->base + i] = beat[WRITE_BEAT_DATA / 8 + i];
                 }
             }
-            if (report->writes_count < report->writes_room) {
+            if (report->writes_count < report->writes_space) {
                 report->write_cycles[report->writes_count] = cycle;
                 report->write_lines[report->writes_count] = address;
             }
@@ -212,7 +212,7 @@ void memory_engine_run(const Setup* setup, Report* report) {
             still = 0;
         }
         if (field(&top.trace_executed, 0, 1)) {
-            if (report->executed_count < report->executed_room) report->executed_cycles[report->executed_count] = cycle;
+            if (report->executed_count < report->executed_space) report->executed_cycles[report->executed_count] = cycle;
             report->executed_count++;
         }
         report->atomic_beats += top.count_atomic_beats;

@@ -198,7 +198,7 @@ def test_a_call_that_is_interrupted_has_posted_its_operation_or_not(work, stride
     work.finish()
     assert place > 100
     told_once(work)
-    assert work.endpoint._rings.room == 64
+    assert work.endpoint._rings.space == 64
 
 
 @IN_GENERATORS
@@ -215,7 +215,7 @@ def test_a_ring_that_is_shared_loses_no_entry_either():
         assert place > 100
         told_once(work)
         rings = work.endpoint._rings
-        assert (rings.under_way, rings.room) == (0, 64)
+        assert (rings.outstanding, rings.space) == (0, 64)
         assert not rings.busy_with(work.peer)
 
 

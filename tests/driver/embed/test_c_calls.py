@@ -1,6 +1,6 @@
 """A program in C that calls a library with Amoeba inside: what it gets, whatever it does.
 
-Covers ``embed/ending.py``, ``embed/turns.py`` and ``embed/telling.py``.
+Covers ``embed/ending.py``, ``embed/fair_lock.py`` and ``embed/telling.py``.
 """
 
 import os

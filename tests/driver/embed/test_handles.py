@@ -70,11 +70,11 @@ def test_views_are_in_place_and_never_of_null():
 
 def test_strings_are_cut_to_their_room_and_end():
     ffi = cffi.FFI()
-    memory, room = Memory(ffi), ffi.new("char[8]", b"........")
-    assert memory.put_string(room, 4, "hello") == 6
-    assert bytes(ffi.buffer(room)) == b"hel\0...."
-    assert memory.put_string(room, 0, "hello") == memory.put_string(ffi.NULL, 9, "hello") == 6
-    assert memory.string(room) == "hel"
+    memory, space = Memory(ffi), ffi.new("char[8]", b"........")
+    assert memory.put_string(space, 4, "hello") == 6
+    assert bytes(ffi.buffer(space)) == b"hel\0...."
+    assert memory.put_string(space, 0, "hello") == memory.put_string(ffi.NULL, 9, "hello") == 6
+    assert memory.string(space) == "hel"
     assert memory.string(ffi.NULL) is None
 
 
@@ -85,7 +85,7 @@ def test_where_a_nic_was_another_can_be_at_once(monkeypatch):
         nics.append(process_nic(port))
         assert port in (0, nics[-1].link[1])
         port = nics[-1].link[1]
-        time.sleep(0.03)  # until its caretaker has run it, and sleeps on its socket
+        time.sleep(0.03)  # until its progress thread has run it, and sleeps on its socket
         nics[-1].release()
     assert len(set(nics)) == 5
 

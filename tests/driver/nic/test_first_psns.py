@@ -13,8 +13,8 @@ from amoeba_model.nic.pdc import LATE_LIMIT
 
 ADDRESS = EndpointAddress(mac=bytes(5) + b"\2", ip=0x0A000002, job_id=1, pid_on_fep=0, resource_index=0)
 PSNS = 1 << 32
-MOST_PACKETS = 1 << 31
-"""Of one incarnation."""
+MAX_PACKETS = 1 << 31
+"""Of one epoch."""
 
 
 class Written:
@@ -46,7 +46,7 @@ def first_psns(epoch, openings=500):
 def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(epoch):
     psns = first_psns(epoch)
     for last, psn in pairwise(psns):
-        for sent in (0, 1, 1 << 16, MOST_PACKETS - 1):  # the target expects this packet of the last one
+        for sent in (0, 1, 1 << 16, MAX_PACKETS - 1):  # the target expects this packet of the last one
             assert not 0 < (last + sent - psn) % PSNS <= LATE_LIMIT, (last, psn, sent)
 
 

@@ -82,7 +82,7 @@ def test_no_two_keys_share_a_slot_and_each_lies_where_the_nic_looks(size, wanted
         if key in held:
             with refused(Errno.FI_ENOKEY):
                 slots.take(key)
-            assert slots.give_back(key) == held.pop(key)
+            assert slots.release(key) == held.pop(key)
             continue
         free = set(range(size)) - set(held.values())
         if not (free if key is None else free & set(key_slots(key, size))):
@@ -102,7 +102,7 @@ def test_the_last_free_slot_is_found(slot):
     slots = KeySlots(1024)
     given_keys = [slots.choose() for _ in range(1024)]
     key = next(key for key, taken in given_keys if taken == slot)
-    slots.give_back(key)
+    slots.release(key)
     assert slots.choose()[1] == slot
 
 

@@ -112,13 +112,13 @@ def test_single_contexts_leave_room_for_several_side_by_side():
         nic = Nic(device)
         assert [nic.contexts.take() for _ in range(4)] == [0, 1, 2, 3]
         for context in (2, 0):
-            nic.contexts.give_back(context)
+            nic.contexts.release(context)
         # 0 and 2 are alone, and 2 was unused longer; then come the ends of 4 to 7
         assert nic.contexts.take() == 2
         assert nic.contexts.take_block(4) == 4
         assert nic.contexts.take() == 0
         for context in (5, 6, 4):
-            nic.contexts.give_back(context)
+            nic.contexts.release(context)
         assert nic.contexts.take() == 6
         assert nic.contexts.take_block(2) == 4
 

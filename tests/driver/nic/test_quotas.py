@@ -56,9 +56,9 @@ def test_any_order_of_taking_and_giving_back_keeps_the_accounts(seed):
     for _ in range(2000):
         party = rng.randrange(6)
         if rng.random() < 0.4 and used[party]:
-            quota.give_back(party)
+            quota.put_back(party)
             used[party] -= 1
-        elif quota.room(party):
+        elif quota.space(party):
             quota.take(party)
             used[party] += 1
         else:
@@ -81,7 +81,7 @@ def test_one_context_does_not_take_all_peers(nic):
     with pytest.raises(FabricError, match="all 64 peer table entries are in use"):
         nic.peers.open(3, ADDRESS, 0)
     nic.peers.close(entries[0])  # of context 1, for which it is kept
-    assert [nic.peers.room(context) for context in range(4)] == [0, 1, 0, 0]
+    assert [nic.peers.space(context) for context in range(4)] == [0, 1, 0, 0]
 
 
 def test_one_domain_does_not_take_all_keys(nic):
@@ -106,7 +106,7 @@ def test_one_domain_does_not_take_all_event_counters(nic):
     assert "protection domain 7 has 60 of 63 event counters" in nic.event_counters.refusal(7)
     number = nic.event_counters.take(8)
     assert number
-    nic.event_counters.give_back(number)
+    nic.event_counters.release(number)
     assert nic.event_counters.take(7) == 0
 
 

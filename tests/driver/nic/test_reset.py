@@ -1,6 +1,6 @@
 """A NIC that is reset under its driver: everything under way ends with an error, and it can be opened anew.
 
-Covers ``nic/silence.py`` and ``nic/watching.py``.
+Covers ``nic/reset_watchdog.py`` and ``nic/watching.py``.
 """
 
 import time

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from amoeba.nic.event_ring import Event
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.receives import Outlet
-from amoeba.transport.takeover import BoundlessReceives
+from amoeba.transport.software_matching import BoundlessReceives
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventKind, ReceiveOpcode
 from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.nic.match_unit import MatchUnit
@@ -91,7 +91,7 @@ class AsynchronousNic:
         else:
             self._slots.append(value)
 
-    def stir(self):
+    def kick(self):
         pass
 
     # What happens
@@ -124,7 +124,7 @@ class AsynchronousNic:
                 return False
             self._order = self._fetch.fetch(self.context)
         order = self._order
-        if order.opcode == ReceiveOpcode.RECEIVE and not self.unit.lists(self.context).has_room():
+        if order.opcode == ReceiveOpcode.RECEIVE and not self.unit.lists(self.context).has_space():
             return False
         report = self.unit.take(self.context, order)
         if report is not None:

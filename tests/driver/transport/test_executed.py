@@ -39,15 +39,15 @@ def to(client):
 
 
 def test_each_operation_counts_as_what_it_is(client, to, counts):
-    endpoint, room = client.endpoint, np.zeros(1, np.uint64)
+    endpoint, space = client.endpoint, np.zeros(1, np.uint64)
     for operation, expected in [
         (lambda: endpoint.write(ONE, *to), {"WRITES": 1}),
         (lambda: endpoint.inject_write(ONE, *to), {"WRITES": 2}),
-        (lambda: endpoint.read(room, *to), {"WRITES": 2, "READS": 1}),
+        (lambda: endpoint.read(space, *to), {"WRITES": 2, "READS": 1}),
         (lambda: endpoint.atomic(ONE, *to, Op.FI_SUM), {"WRITES": 2, "READS": 1, "ATOMICS": 1}),
-        (lambda: endpoint.fetch_atomic(ONE, room, *to, Op.FI_SUM), {"WRITES": 2, "READS": 1, "ATOMICS": 2}),
+        (lambda: endpoint.fetch_atomic(ONE, space, *to, Op.FI_SUM), {"WRITES": 2, "READS": 1, "ATOMICS": 2}),
         (
-            lambda: endpoint.compare_atomic(ONE, ONE, room, *to, Op.FI_CSWAP),
+            lambda: endpoint.compare_atomic(ONE, ONE, space, *to, Op.FI_CSWAP),
             {"WRITES": 2, "READS": 1, "ATOMICS": 3},
         ),
     ]:
@@ -92,17 +92,17 @@ def test_refused_operations_count_as_failed(client, to, counts):
 def test_messages_are_counted_where_they_are_sent(fabric, keep, counts):
     one, other = keep([make_talker(fabric.domain(number)) for number in range(2)])
     connect(one, other)
-    room = np.zeros(1, np.uint64)
+    space = np.zeros(1, np.uint64)
     for send, receive in [
-        (lambda: one.endpoint.send(ONE, one.peer), lambda: other.endpoint.recv(room)),
-        (lambda: one.endpoint.tsend(ONE, one.peer, 7), lambda: other.endpoint.trecv(room, 7)),
+        (lambda: one.endpoint.send(ONE, one.peer), lambda: other.endpoint.recv(space)),
+        (lambda: one.endpoint.tsend(ONE, one.peer, 7), lambda: other.endpoint.trecv(space, 7)),
     ]:
         receive()
         send()
         other.finish()
         one.finish()
     assert counts() == {"MESSAGES": 2}
-    one.endpoint.recv(room)
+    one.endpoint.recv(space)
     other.endpoint.send(ONE, other.peer)
     one.finish()
     assert counts() == {"MESSAGES": 2}

@@ -70,7 +70,7 @@ def test_a_fence_ends_behind_everything_posted_before(workers, to_all):
     assert contexts_ended(one) == [*range(7), "behind"]
     ((status, seen),) = ended
     assert (status, seen[:7]) == (OK, [1, 2, 3, 4, 5, 6, 7])
-    assert one.rings.under_way == 0
+    assert one.rings.outstanding == 0
     assert not one.rings.busy_with(entry)
 
 
@@ -226,4 +226,4 @@ def test_a_long_message_to_a_peer_that_is_given_up_ends_wherever_it_is(workers, 
     (ended,) = wait(workers, 1, one)
     assert (ended.context, ended.status) == ("long", FAILED)
     assert not one.rings.held
-    assert one.rings.under_way == 0
+    assert one.rings.outstanding == 0

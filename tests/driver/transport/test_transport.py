@@ -62,7 +62,7 @@ def test_a_flush_leaves_nothing_under_way_to_the_peer(workers):
         one.put(index + 1, (start + 8 * index, key))
     one.flush()
     np.testing.assert_array_equal(memory, np.arange(1, 9))
-    assert one.rings.under_way == 0
+    assert one.rings.outstanding == 0
     assert len(wait(workers, 8, one)) == 8
 
 

@@ -25,7 +25,7 @@ BASE = 0x1_0000_3000
 SIZE = EVENT_COUNTER.size
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 SELDOM = lambda: randomly(0.02)  # noqa: E731
-MOST_SPACING = 3
+MAX_SPACING = 3
 
 
 class Bench:
@@ -135,7 +135,7 @@ async def an_order_is_taken_every_cycle_and_on_offer_four_later(dut):
     begin = get_sim_time("ns")
     while len(bench.writes.received) < COUNTERS - 1:
         await ClockCycles(dut.clk, 1)
-    assert (get_sim_time("ns") - begin) // 4 <= MOST_SPACING * COUNTERS + 10
+    assert (get_sim_time("ns") - begin) // 4 <= MAX_SPACING * COUNTERS + 10
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -153,13 +153,13 @@ async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut
     environment.set_retransmission(100 * TIMEOUT, 8)
     environment.post(0, 0, [write(number, length=OPERANDS_SIZE) for number in range(3)])
 
-    async def under_way(answered):
+    async def outstanding(answered):
         await ClockCycles(dut.clk, 1000)
         counts = environment.counts
         return counts["count_requests_sent"] - counts["count_retransmissions"] - answered
 
     assert fewer < window
-    assert await under_way(0) == window
+    assert await outstanding(0) == window
     refuse(environment, 0, NackCode.ROD_OOO)
     for answered, expected in (
         (1, window - 1),
@@ -171,7 +171,7 @@ async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut
         psn = answered - 1
         number = next(n for n, (each, _) in enumerate(sent(environment)) if each == psn)
         acknowledge(environment, number, cack=psn)
-        assert await under_way(answered) == expected, answered
+        assert await outstanding(answered) == expected, answered
     assert environment.counts["count_timeouts"] == 0
 
 

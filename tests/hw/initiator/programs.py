@@ -161,9 +161,9 @@ async def run_random_programs(dut, environment, answer, count):
         tail = 0
         entries = 1 << registers(number)["transmit_size"]
         while tail < count:
-            room = entries - (tail - taken[number])
-            if room:
-                some = random.randint(1, min(room, count - tail))
+            space = entries - (tail - taken[number])
+            if space:
+                some = random.randint(1, min(space, count - tail))
                 environment.post(number, tail, programs[number][tail : tail + some])
                 tail += some
             await ClockCycles(dut.clk, random.randint(1, 60))

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.initiator.descriptor_dispatch import DescriptorDispatch
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
-from amoeba_hw.initiator.operand_requester import OperandRequester, operand_rooms
+from amoeba_hw.initiator.operand_requester import OperandRequester, operand_spaces
 from amoeba_hw.initiator.operand_stage import OperandStage
 from amoeba_hw.initiator.packetizer import Packetizer
 from amoeba_hw.initiator.records import COMPLETION_ORDER, PACKET
@@ -69,14 +69,14 @@ class RequestHalf(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         parameters = self._parameters
-        rooms = operand_rooms(parameters, PACKETS)
+        credits = operand_spaces(parameters, PACKETS)
         m.submodules.scheduler = scheduler = TransmitScheduler(parameters.contexts, self._places)
         m.submodules.fetch = fetch = DescriptorFetch(parameters.data_width)
         m.submodules.dispatch = dispatch = DescriptorDispatch(parameters)
         m.submodules.queues = queues = RequestQueues(parameters.contexts, parameters.peers, self._places)
         m.submodules.packetizer = packetizer = Packetizer(parameters)
-        m.submodules.requester = requester = OperandRequester(parameters, *rooms)
-        m.submodules.stage = stage = OperandStage(parameters, PACKETS, *rooms)
+        m.submodules.requester = requester = OperandRequester(parameters, *credits)
+        m.submodules.stage = stage = OperandStage(parameters, PACKETS, *credits)
         for producer, consumer in (
             (packetizer.ended, wiring.flipped(self.ended)),
             (wiring.flipped(self.doorbells), scheduler.doorbells),

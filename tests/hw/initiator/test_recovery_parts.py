@@ -28,7 +28,7 @@ def test_a_payload_goes_with_its_frame_or_nowhere(seed):
 
     async def routes(ctx):
         for swallow in swallowed:
-            while rng.random() < 0.3 or not ctx.get(dut.room):
+            while rng.random() < 0.3 or not ctx.get(dut.space):
                 await ctx.tick()
             ctx.set(dut.route, 1)
             ctx.set(dut.swallow, swallow)
@@ -328,7 +328,7 @@ def test_after_a_loss_there_is_room_for_fewer_packets_until_enough_are_answered(
     async def fill(ctx):
         nonlocal places
         await ctx.tick().repeat(2)
-        while ctx.get(dut.room) & 1:
+        while ctx.get(dut.space) & 1:
             await pulse(ctx, "cut")
             await pulse(ctx, "numbered")
             await ctx.tick().repeat(2)
@@ -347,7 +347,7 @@ def test_after_a_loss_there_is_room_for_fewer_packets_until_enough_are_answered(
             await fill(ctx)
             assert ctx.get(dut.cautious) == int(left > 0)
             assert places == (max(window - caution + left, min(reduced, window)) if left else window)
-            assert ctx.get(dut.room) >> others & 1
+            assert ctx.get(dut.space) >> others & 1
         # What is lost in the cycle of an answer counts from there on, and a new PDC has lost nothing.
         await pulse(ctx, "answered", lost=0b11)
         await ctx.tick()
@@ -366,17 +366,17 @@ def test_after_a_loss_there_is_room_for_fewer_packets_until_enough_are_answered(
 def test_a_completion_waits_for_what_is_on_its_way_again_and_for_nothing_else(seed):
     dut = ResendBarrier(depth=8)
     chance = random.Random(seed)
-    under_way = 0
+    outstanding = 0
     chosen = loaded = 0
     waiting = []
     passed = []
 
     async def testbench(ctx):
-        nonlocal under_way, chosen, loaded
+        nonlocal outstanding, chosen, loaded
         number, idle = 0, 0
         for cycle in range(600):
             resending = cycle < 500 and chance.random() < 0.2
-            loads = under_way > 0 and (cycle >= 500 or chance.random() < 0.15)
+            loads = outstanding > 0 and (cycle >= 500 or chance.random() < 0.15)
             ctx.set(dut.resending, resending)
             ctx.set(dut.loaded, loads)
             ctx.set(dut.i.valid, number < 60 and chance.random() < 0.5)
@@ -397,7 +397,7 @@ def test_a_completion_waits_for_what_is_on_its_way_again_and_for_nothing_else(se
                 number += 1
             await ctx.tick()
             chosen, loaded = chosen + resending, loaded + loads
-            under_way += resending - loads
+            outstanding += resending - loads
         assert len(passed) == number == 60
         assert chosen > 50
 

@@ -4,7 +4,7 @@
 The test plays the Packetizer: it takes what is on offer, and its turns end as chance has it; but what is not in order
 never begins.
 
-Covers ``initiator/context_order.py`` and ``initiator/queue_turns.py``.
+Covers ``initiator/context_order.py`` and ``initiator/queue_arbiter.py``.
 """
 
 import random
@@ -54,7 +54,7 @@ class Bench:
         self.places = [self.depth] * self.contexts
         self.returning = deque()
         self.generations = 0
-        self.room = self.answered = (1 << self.peers) - 1
+        self.space = self.answered = (1 << self.peers) - 1
         self.quiet = (1 << self.contexts) - 1
         self.taken = None
         self.age = 0
@@ -79,7 +79,7 @@ class Bench:
             return False
         if obstacle == Obstacle.ORDER:
             return self.in_order(self.queues[number][0])
-        waits = {Obstacle.WINDOW: self.room, Obstacle.FENCE: self.answered}
+        waits = {Obstacle.WINDOW: self.space, Obstacle.FENCE: self.answered}
         return obstacle is None or bool(waits[obstacle] >> number & 1)
 
     def random_request(self, context):
@@ -101,7 +101,7 @@ class Bench:
 
     async def drain(self, ctx):
         """All obstacles go; nothing may stay."""
-        self.room = self.answered = (1 << self.peers) - 1
+        self.space = self.answered = (1 << self.peers) - 1
         self.quiet = (1 << self.contexts) - 1
         self.patience = 1.0
         for _ in range(20 * self.contexts * self.depth):
@@ -124,7 +124,7 @@ class Bench:
         ctx.set(dut.obstacle, verdict if isinstance(verdict, Obstacle) else 0)
         ctx.set(dut.passes, verdict in ("stays", "pop") and not self.queues[self.taken][0].begun)
         ctx.set(dut.generations, self.generations)
-        ctx.set(dut.may_send, self.room)
+        ctx.set(dut.may_send, self.space)
         ctx.set(dut.all_answered, self.answered)
         ctx.set(dut.context_answered, self.quiet)
         offered = self.taken is None and ctx.get(dut.offered)
@@ -134,7 +134,7 @@ class Bench:
         await ctx.tick()
         self._settle(verdict, pushed, taken)
         if self.rng.random() < 0.1 and self.patience < 1:
-            self.room = self.rng.getrandbits(self.peers)
+            self.space = self.rng.getrandbits(self.peers)
             self.answered = self.rng.getrandbits(self.peers)
             self.quiet = self.rng.getrandbits(self.contexts)
 
@@ -158,7 +158,7 @@ class Bench:
             return Obstacle.ORDER
         if self.taken < self.peers and self.rng.random() > self.patience:
             obstacle = self.rng.choice([Obstacle.WINDOW, Obstacle.FENCE])
-            waits = self.room if obstacle == Obstacle.WINDOW else self.answered
+            waits = self.space if obstacle == Obstacle.WINDOW else self.answered
             # Who knows that it does not have to wait does not say so.
             return None if waits >> self.taken & 1 else obstacle
         return "stays" if self.rng.random() < 0.3 and not queued.request["is_nop"] else "pop"
@@ -245,8 +245,8 @@ def test_a_blocked_queue_costs_others_of_its_context_a_turn_once():
 
     async def run(ctx):
         dut = bench.queues_of_hardware
-        bench.room = 0b1110
-        ctx.set(dut.may_send, bench.room)
+        bench.space = 0b1110
+        ctx.set(dut.may_send, bench.space)
         request = dict(unpack(REQUEST, 0))
         for index in range(16):
             peer = index % 4

@@ -3,7 +3,7 @@
 Covers ``memory/admission.py``, ``memory/arithmetic.py``, ``memory/wide_arithmetic.py``, ``memory/delivery_gate.py``,
 ``memory/element_buffer.py``, ``memory/entry_records.py``, ``memory/executor.py``, ``memory/line_fetcher.py``,
 ``memory/line_store.py``, ``memory/line_table.py``, ``memory/line_use.py``, ``memory/result_packer.py``,
-``memory/splitter.py``, ``memory/walks.py``, ``memory/write_back.py`` and ``amoeba_sim/memory_bench.py``.
+``memory/splitter.py``, ``memory/address_generators.py``, ``memory/write_back.py`` and ``amoeba_sim/memory_bench.py``.
 """
 
 import dataclasses

@@ -8,14 +8,14 @@ import random
 from amaranth.sim import Simulator
 from amoeba_hw.memory.finish_line import FinishLine
 
-LEAST, MOST_EXTRA = 4, 16
+LEAST, MAX_EXTRA = 4, 16
 
 
 def random_starts(r, cycles):
     """For each cycle, whether a request's last operation is issued, whether it writes, what it takes on top."""
     often = r.choice((0.1, 0.5, 0.9))
     return [
-        (r.random() < often, r.getrandbits(1), r.choice((0, 0, 5, MOST_EXTRA, r.randrange(MOST_EXTRA + 1))))
+        (r.random() < often, r.getrandbits(1), r.choice((0, 0, 5, MAX_EXTRA, r.randrange(MAX_EXTRA + 1))))
         for _ in range(cycles)
     ]
 
@@ -33,10 +33,10 @@ def test_requests_end_in_order_each_as_soon_as_its_operation_and_the_one_before_
     for seed in range(5):
         starts = random_starts(random.Random(seed), 400)
         ends = ends_in_order(starts)
-        dut = FinishLine(LEAST, MOST_EXTRA)
+        dut = FinishLine(LEAST, MAX_EXTRA)
 
         async def testbench(ctx, dut=dut, starts=starts, ends=ends, seed=seed):
-            for cycle, (start, writes, extra) in enumerate(starts + [(0, 0, 0)] * 2 * MOST_EXTRA):
+            for cycle, (start, writes, extra) in enumerate(starts + [(0, 0, 0)] * 2 * MAX_EXTRA):
                 ctx.set(dut.start, int(start))
                 ctx.set(dut.writes, writes)
                 ctx.set(dut.extra, extra)

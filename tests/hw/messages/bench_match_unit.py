@@ -108,12 +108,12 @@ class Bench:
                 if getattr(self.dut, f"{name}__valid").value and getattr(self.dut, f"{name}__ready").value
             ]
             assert len(takes) <= 1, f"taken at once: {takes}"
-            give_back, counted = None, (0, 0)
+            release, counted = None, (0, 0)
             for name in takes:
                 self.taken.append((self.cycle, name))
-                give_back, counted = getattr(self, f"_judge_{name}")(self.offered[name].popleft())
-            claim = unpack(EVENT_CLAIM, int(self.dut.event_give_back.value))
-            assert (claim if claim["valid"] else None) == give_back, f"expected {give_back}, got {claim}"
+                release, counted = getattr(self, f"_judge_{name}")(self.offered[name].popleft())
+            claim = unpack(EVENT_CLAIM, int(self.dut.event_release.value))
+            assert (claim if claim["valid"] else None) == release, f"expected {release}, got {claim}"
             counts = self.dut.count_messages_matched.value, self.dut.count_messages_unexpected.value
             assert tuple(int(count) for count in counts) == counted
 
@@ -124,7 +124,7 @@ class Bench:
         decided, matched, unexpected = self.reference.message(request, current=current)
         self.expected.append(decided)
         self.dut.keeps.value = self.keeping = False
-        unused = event["promised"] and not decided["answer"]["event"]["promised"]
+        unused = event["reserved"] and not decided["answer"]["event"]["reserved"]
         return _claim(event) if unused else None, (matched, unexpected)
 
     def _judge_orders(self, order):
@@ -163,19 +163,19 @@ class Bench:
         self.decided.received.clear()
         self.expected.clear()
 
-    def check_rooms(self):
+    def check_credits(self):
         for context, lists in enumerate(self.reference.lists):
             assert int(getattr(self.dut, f"slots_free__{context}").value) == lists.free_slots
-            assert (int(self.dut.receive_room.value) >> context & 1) == lists.has_room()
+            assert (int(self.dut.receive_open.value) >> context & 1) == lists.has_space()
 
     # Random steps
 
     def next_search(self):
         """About a message that comes next if something is found; none on the way before it may be."""
         request = self.next_message()
-        request["message"] |= {"rendezvous": 0, "atomic": 0, "slot_promised": 0, "receive_kept": 1}
+        request["message"] |= {"rendezvous": 0, "atomic": 0, "slot_reserved": 0, "receive_kept": 1}
         request["answer"]["event"] |= {"generation": self.generations[request["answer"]["event"]["context"]]}
-        request["answer"]["event"] |= {"promised": 1}
+        request["answer"]["event"] |= {"reserved": 1}
         request["message"]["target_generation"] = self.generations[request["answer"]["event"]["target"]]
         return request
 
@@ -191,7 +191,7 @@ class Bench:
         target = random.randrange(CONTEXTS)
         late = random.random() < 0.05
         target = (target, (self.generations[target] - late) % 16)
-        return random_message(context, generation, target=target, promised=has_slot and random.random() < 0.95)
+        return random_message(context, generation, target=target, reserved=has_slot and random.random() < 0.95)
 
     def next_order(self):
         if self.again:
@@ -199,7 +199,7 @@ class Bench:
         context = random.randrange(CONTEXTS)
         generation = self.generations[context] - (random.random() < 0.05)
         order = random_order(context, generation % 16)
-        if not self.reference.lists[context].has_room():
+        if not self.reference.lists[context].has_space():
             order["fields"]["opcode"] = ReceiveOpcode.CANCEL.value
         return order
 
@@ -228,13 +228,13 @@ async def random_program(bench, steps):
             await bench.done()
             await ClockCycles(bench.dut.clk, 30)
             bench.check()
-            bench.check_rooms()
+            bench.check_credits()
             if random.random() < 0.5:
                 bench.disable(random.randrange(CONTEXTS))
     await bench.done()
     await ClockCycles(bench.dut.clk, 30)
     bench.check()
-    bench.check_rooms()
+    bench.check_credits()
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -258,7 +258,7 @@ def _tagged(tag, context=0, **fields):
 
 def _plain(tag, context=0):
     message = random_message(context, 0)
-    message["message"] |= {"tagged": 1, "rendezvous": 0, "atomic": 0, "slot_promised": 1}
+    message["message"] |= {"tagged": 1, "rendezvous": 0, "atomic": 0, "slot_reserved": 1}
     message["answer"]["request_length"] = 8
     message["answer"]["event"] |= {"tag": tag, "flags": 8}
     return message
@@ -315,7 +315,7 @@ async def messages_and_orders_take_turns(dut):
     bench = Bench(dut, always)
     await start(dut)
     for _ in range(20):
-        bench.offer("messages", random_message(0, 0, promised=False))
+        bench.offer("messages", random_message(0, 0, reserved=False))
         bench.offer("orders", _tagged(7) | {"error": 1})
     await bench.done()
     names = [name for _, name in bench.taken]
@@ -346,7 +346,7 @@ async def disabling_a_context_empties_its_lists_and_no_other(dut):
     # The late message is DISABLED, the new one waits; those of the other context meet.
     assert (codes, kinds) == ([3, 1, 1, 1], [5, 4])
     bench.check()
-    bench.check_rooms()
+    bench.check_credits()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -371,7 +371,7 @@ async def disabling_a_context_refuses_its_messages_on_their_way_to_another_s_lis
     events = [answer["event"] for answer in answers[4:]]
     assert [(event["kind"], event["target"]) for event in events] == [(10, 1), (10, 1), (8, 0)]
     bench.check()
-    bench.check_rooms()
+    bench.check_credits()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -380,7 +380,7 @@ async def a_search_costs_2_cycles_and_one_for_each_row_and_what_it_finds_is_stil
     await start(dut)
     await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
     wanted = _plain(RECEIVES - 1)
-    wanted["message"] |= {"slot_promised": 0, "receive_kept": 1}
+    wanted["message"] |= {"slot_reserved": 0, "receive_kept": 1}
     # Those that find nothing look at all receives.
     assert set(await cycles(bench, "searches", [_plain(99) for _ in range(4)])) == {2 + -(-RECEIVES // ROW)}
     bench.offer("searches", wanted)

@@ -3,7 +3,7 @@ account that others keep of room. What becomes of each is judged by the model's 
 
 Parameters: ``data_width``, ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
-Covers ``messages/receive_fetch.py``, ``messages/slot_rooms.py`` and ``request_records.py``.
+Covers ``messages/receive_fetch.py``, ``messages/slot_credits.py`` and ``request_records.py``.
 """
 
 import random
@@ -83,8 +83,8 @@ class Bench:
         self.late = 0
         """Messages for contexts that were disabled, to receivers that were not."""
         self.cycle = 0
-        dut.event_room.value = (1 << CONTEXTS) - 1
-        dut.slot_promise.value = 0
+        dut.event_credit.value = (1 << CONTEXTS) - 1
+        dut.slot_reserve.value = 0
         dut.receive_question.value = 0
         dut.message_accepted.value = 0
         self.kept = 0
@@ -177,7 +177,7 @@ class Bench:
         self.checked.send(request)
         event = request["answer"]["event"]
         # What passes keeps its promise: nobody here will write its event or give it back.
-        self.claims[event["context"], event["generation"]] += event["promised"] if _is_matched(request) else 0
+        self.claims[event["context"], event["generation"]] += event["reserved"] if _is_matched(request) else 0
 
     async def send_message(self, context, target=None, **changes):
         """A message, if it is accepted: the room is looked at and taken in different cycles.
@@ -191,18 +191,18 @@ class Bench:
             message[part] |= fields
         kind = message["message"]
         has_slot = bool(int(self.dut.slot_open.value) >> context & 1)
-        kind["slot_promised"] = int(has_slot and not kind["atomic"])
+        kind["slot_reserved"] = int(has_slot and not kind["atomic"])
         if not (has_slot or kind["atomic"]):
             if kind["rendezvous"] or not await self._ask(message):
                 return False
             kind["receive_kept"] = 1
             self.kept += 1
         await ClockCycles(self.dut.clk, random.randint(1, 3))
-        claim = {"valid": kind["slot_promised"], "context": context, "generation": generation}
-        self.dut.slot_promise.value = pack(EVENT_CLAIM, claim)
+        claim = {"valid": kind["slot_reserved"], "context": context, "generation": generation}
+        self.dut.slot_reserve.value = pack(EVENT_CLAIM, claim)
         self.dut.message_accepted.value = 1
         await RisingEdge(self.dut.clk)
-        self.dut.slot_promise.value = 0
+        self.dut.slot_reserve.value = 0
         self.dut.message_accepted.value = 0
         self.send(message)
         return True
@@ -228,42 +228,42 @@ class Bench:
     # What becomes of it
 
     async def _watch(self):
-        refused, given_back, counted = False, None, (0, 0)
+        refused, released, counted = False, None, (0, 0)
         while True:
             await RisingEdge(self.dut.clk)
             self.cycle += 1
             valid = bool(self.dut.matched__valid.value)
             loaded = unpack(CHECKED_REQUEST, int(self.dut.matched__payload.value)) if valid and not refused else None
-            self._judge(loaded, given_back, counted)
+            self._judge(loaded, released, counted)
             refused = valid and not self.dut.matched__ready.value
-            claim = unpack(EVENT_CLAIM, int(self.dut.event_give_back.value))
-            given_back = claim if claim["valid"] else None
+            claim = unpack(EVENT_CLAIM, int(self.dut.event_release.value))
+            released = claim if claim["valid"] else None
             counts = self.dut.count_messages_matched.value, self.dut.count_messages_unexpected.value
             counted = tuple(int(count) for count in counts)
-            self._note_promise()
+            self._note_reservation()
 
-    def _note_promise(self):
-        claim = unpack(EVENT_CLAIM, int(self.dut.event_promise.value))
+    def _note_reservation(self):
+        claim = unpack(EVENT_CLAIM, int(self.dut.event_reserve.value))
         if claim["valid"]:
-            assert int(self.dut.event_room.value) >> claim["context"] & 1, f"no room, but promised: {claim}"
+            assert int(self.dut.event_credit.value) >> claim["context"] & 1, f"no room, but promised: {claim}"
             self.claims[claim["context"], claim["generation"]] += 1
 
-    def _judge(self, loaded, given_back, counted):
+    def _judge(self, loaded, released, counted):
         """What was decided in one cycle."""
-        if given_back:
-            self.claims[given_back["context"], given_back["generation"]] -= 1
+        if released:
+            self.claims[released["context"], released["generation"]] -= 1
         if loaded and loaded["answer"]["silent"]:
             self._judge_order(loaded["answer"]["event"], loaded)
-            assert not given_back
+            assert not released
         elif loaded and _is_matched(self.requests[0]):
-            self._judge_message(self.requests.popleft(), loaded, bool(given_back), counted)
+            self._judge_message(self.requests.popleft(), loaded, bool(released), counted)
             return
         else:
             if loaded:
                 assert loaded == self.requests.popleft(), "what is no message passes as it is"
             # Then it was of a descriptor that says nothing.
-            if given_back:
-                self._judge_order(given_back, None)
+            if released:
+                self._judge_order(released, None)
         assert counted == (0, 0)
 
     def _judge_order(self, where, entry):
@@ -283,10 +283,10 @@ class Bench:
             order["fields"]["length"] -= used
             self.rings[context].appendleft(order)
 
-    def _judge_message(self, request, decided, given_back, counted):
+    def _judge_message(self, request, decided, released, counted):
         kind, event = request["message"], request["answer"]["event"]
         context = event["context"]
-        self.claims[context, event["generation"]] -= decided["answer"]["event"]["promised"]
+        self.claims[context, event["generation"]] -= decided["answer"]["event"]["reserved"]
         assert decided["answer"]["psn"] == request["answer"]["psn"]
         if event["generation"] != self.generations[context]:
             return
@@ -299,8 +299,8 @@ class Bench:
         expected, matched, unexpected = self.lists.message(request, current=current)
         assert_includes(decided, expected)
         assert counted == (matched, unexpected)
-        assert given_back == (not expected["answer"]["event"]["promised"])
-        if expected["answer"]["event"]["promised"]:
+        assert released == (not expected["answer"]["event"]["reserved"])
+        if expected["answer"]["event"]["reserved"]:
             self._note_event(decided)
         if unexpected or (matched and kind["rendezvous"]):
             assert self.lists.slot not in self.held[context], f"slot {self.lists.slot} is not free"
@@ -339,7 +339,7 @@ class Bench:
         await RisingEdge(self.dut.clk)
         context = random.randrange(CONTEXTS)
         if random.random() < 0.05:
-            self.dut.event_room.value = random.getrandbits(CONTEXTS) | random.getrandbits(CONTEXTS)
+            self.dut.event_credit.value = random.getrandbits(CONTEXTS) | random.getrandbits(CONTEXTS)
         if random.random() < 0.08 and self.enabled[context]:
             self.post_some(context)
         if random.random() < 0.15:
@@ -355,7 +355,7 @@ class Bench:
 
     async def settle(self):
         """Let everything come to its end, and look at the accounts."""
-        self.dut.event_room.value = (1 << CONTEXTS) - 1
+        self.dut.event_credit.value = (1 << CONTEXTS) - 1
         quiet = 0
         # As long as it may take to forget descriptors of earlier generations.
         while quiet < 1000:
@@ -366,7 +366,7 @@ class Bench:
         assert not self.requests
         for context in range(CONTEXTS):
             lists, ring = self.lists.lists[context], self.rings[context]
-            waits = ring and ring[0]["fields"]["opcode"] == ReceiveOpcode.RECEIVE and not lists.has_room()
+            waits = ring and ring[0]["fields"]["opcode"] == ReceiveOpcode.RECEIVE and not lists.has_space()
             assert not ring or waits, f"context {context}: {len(ring)} orders left"
             assert self.claims[context, self.generations[context]] == 0
             is_open = bool(int(self.dut.slot_open.value) >> context & 1)
@@ -429,13 +429,13 @@ async def receive_descriptors_are_read_ahead(dut):
 async def a_context_that_waits_holds_up_no_other(dut):
     bench = Bench(dut, always, faults=0)
     await start(dut)
-    without_event_room, full, other = 0, 1, 2
-    dut.event_room.value = 0b110
+    without_event_credit, full, other = 0, 1, 2
+    dut.event_credit.value = 0b110
     receives = [random_order(full, 0) for _ in range(PARAMETERS["receives"] + 1)]
     for order in receives:
         order["fields"] |= {"opcode": ReceiveOpcode.RECEIVE.value, "flags": 0}
         bench.post(full, order)
-    for context in (without_event_room, other):
+    for context in (without_event_credit, other):
         for _ in range(20):
             bench.post(context, _peek(context))
     for context in range(CONTEXTS):
@@ -445,7 +445,7 @@ async def a_context_that_waits_holds_up_no_other(dut):
     # A message takes the place of one receive, and the last one is posted.
     plain = {"tagged": 0, "rendezvous": 0, "atomic": 0}
     assert await bench.send_message(full, message=plain)
-    dut.event_room.value = 0b111
+    dut.event_credit.value = 0b111
     await bench.settle()
 
 

@@ -59,13 +59,13 @@ def assert_includes(got, expected, where="decided"):
 def random_request(context, generation):
     """A checked request that is no message to be matched."""
     request = anything(CHECKED_REQUEST)
-    request["message"] |= {"valid": 0, "slot_promised": 0, "receive_kept": 0}
+    request["message"] |= {"valid": 0, "slot_reserved": 0, "receive_kept": 0}
     request["answer"] |= {"silent": 0}
-    request["answer"]["event"] |= {"context": context, "generation": generation, "promised": 0}
+    request["answer"]["event"] |= {"context": context, "generation": generation, "reserved": 0}
     return request
 
 
-def random_message(context, generation, *, target=None, promised=True):
+def random_message(context, generation, *, target=None, reserved=True):
     """A message that passed its checks. ``target``: (context that it is for, its generation), if not the same."""
     request = random_request(context, generation)
     atomic = random.random() < 0.25
@@ -85,7 +85,7 @@ def random_message(context, generation, *, target=None, promised=True):
         "tagged": int(tagged),
         "rendezvous": int(rendezvous),
         "atomic": int(atomic),
-        "slot_promised": int(promised and not atomic),
+        "slot_reserved": int(reserved and not atomic),
         "receive_kept": 0,
         "target_generation": generation if target is None else target[1],
     }
@@ -97,7 +97,7 @@ def random_message(context, generation, *, target=None, promised=True):
         "counters": [0, 0, 0],
     }
     request["answer"]["event"] |= {
-        "promised": int(promised),
+        "reserved": int(reserved),
         "flags": flags,
         "tag": random.randrange(4),
         "initiator": initiator,
@@ -125,7 +125,7 @@ def random_order(context, generation):
         "target_context": random.choice([context, context, 0, 1, 2, 0x80 + context]),
         "source_ip": source_ip,
         "source_context": source_context,
-        "least_room": random.choice([0, 1, 40, 400]),
+        "least_space": random.choice([0, 1, 40, 400]),
     }
     return order
 
@@ -159,8 +159,8 @@ class Reference:
         """(what must be decided, MESSAGES_MATCHED, MESSAGES_UNEXPECTED)."""
         kind, answer = request["message"], request["answer"]
         context = answer["event"]["context"]
-        has_place = kind["slot_promised"] or kind["receive_kept"] or kind["atomic"]
-        if not (current and has_place and answer["event"]["promised"]):
+        has_place = kind["slot_reserved"] or kind["receive_kept"] or kind["atomic"]
+        if not (current and has_place and answer["event"]["reserved"]):
             return self._refused(request, ReturnCode.DISABLED), 0, 0
         message = _message(request)
         receive = self.lists[context].arrive(message)
@@ -194,7 +194,7 @@ class Reference:
         offset = request["memory"]["address"]
         if receive is None:
             return self._refused(request, ReturnCode.NO_MATCH), 0, 0
-        if offset + message.length > receive.room:
+        if offset + message.length > receive.space:
             return self._refused(request, ReturnCode.BAD_ADDR), 0, 0
         self.lists[context].unpost(receive)
         address = (receive.address + offset) % (1 << 64)
@@ -215,7 +215,7 @@ class Reference:
     def _refused(request, return_code):
         decided = _untouched(request)
         decided["answer"] |= {"return_code": return_code.value, "executed": 0, "returns_data": 0, "copied": 0}
-        decided["answer"]["event"] |= {"promised": 0, "regardless": 0}
+        decided["answer"]["event"] |= {"reserved": 0, "regardless": 0}
         decided["job"] = {"has_operand": 0, "has_compare": 0}
         return decided
 
@@ -234,7 +234,7 @@ class Reference:
         }
         decided["job"] = {"has_operand": int(size != 0), "has_compare": 0, "operand": {"skip": 0, "length": size}}
         decided["answer"]["counters"] = [counter, 0, 0]
-        decided["answer"]["event"] |= event or {"promised": 0, "regardless": 0}
+        decided["answer"]["event"] |= event or {"reserved": 0, "regardless": 0}
         return decided
 
     # Orders
@@ -273,7 +273,7 @@ class Reference:
         place = receive.use(message.length)
         kind = EventKind.RENDEZVOUS if message.rendezvous else EventKind.UNEXPECTED
         entry = _entry(order, kind, ReturnCode.OK, message, address=place.address, released=place.released)
-        return entry, not place.released, fields["length"] - receive.room
+        return entry, not place.released, fields["length"] - receive.space
 
 
 def _receive(fields):
@@ -287,10 +287,10 @@ def _receive(fields):
         target=fields["target_context"] if flags & ReceiveFlags.ADDRESSED else None,
         context=fields["context"],
         address=fields["address"],
-        room=fields["length"],
+        space=fields["length"],
         multi=bool(flags & ReceiveFlags.MULTI),
         # Not even one byte less than one.
-        least_room=max(1, fields["least_room"]),
+        least_space=max(1, fields["least_space"]),
     )
 
 
@@ -333,7 +333,7 @@ def _event(user_context, message, *, released):
     flags |= EventFlags.IMMEDIATE if message.data is not None else 0
     flags |= EventFlags.LONG if message.rendezvous else 0
     return {
-        "promised": 1,
+        "reserved": 1,
         "regardless": 1,
         "flags": flags.value,
         "status": ReturnCode.OK.value,
@@ -350,7 +350,7 @@ def _event(user_context, message, *, released):
 def _entry(order, kind, status, message=None, *, user_context=None, address=None, released=False):
     """The silent entry of an order."""
     user_context = order["fields"]["context"] if user_context is None else user_context
-    event = {"promised": 1, "regardless": 1, "user_context": user_context}
+    event = {"reserved": 1, "regardless": 1, "user_context": user_context}
     answer = {"silent": 1, "executed": 0, "counters": [0, 0, 0], "return_code": ReturnCode.OK.value}
     event |= {"flags": EventFlags.RELEASED.value if released else 0}
     event |= dict.fromkeys(("data", "tag", "address", "length", "slot", "initiator", "target"), 0)

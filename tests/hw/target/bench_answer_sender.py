@@ -73,7 +73,7 @@ class Bench:
                 sink.received.clear()
             if self.dut.given.value:
                 self.done.append(("given", int(self.dut.plain.value)))
-            claim = unpack(EVENT_CLAIM, int(self.dut.event_give_back.value))
+            claim = unpack(EVENT_CLAIM, int(self.dut.event_release.value))
             if claim["valid"]:
                 self.done.append(("back", (claim["context"], claim["generation"])))
             slot = unpack(TRACE_SLOT, int(self.dut.trace_event_written.value))
@@ -101,7 +101,7 @@ def random_answer(**fields):
         "kind": random.choice([0, *range(1, 13)]),
         "status": random.choice([OK, OK, NO_MATCH, TOO_LONG]),
         "regardless": int(silent or random.random() < 0.5),
-        "promised": int(random.random() < 0.8),
+        "reserved": int(random.random() < 0.8),
         "context": random.randrange(CONTEXTS),
         "generation": random.choice([GENERATION, GENERATION, GENERATION, GENERATION + 1]),
     }
@@ -128,7 +128,7 @@ def final_status(answer):
 def wants_event(answer):
     event = answer["event"]
     succeeded = answer["executed"] and answer["return_code"] == OK
-    return bool(event["promised"] and event["kind"] and (event["regardless"] or succeeded))
+    return bool(event["reserved"] and event["kind"] and (event["regardless"] or succeeded))
 
 
 def expected_event(answer):
@@ -164,7 +164,7 @@ def expected_steps(answer):
         error = (status if event["regardless"] else answer["return_code"]) != OK
         context = event["context"] if event["regardless"] else NO_CONTEXT
         yield "advances", {"counters": answer["counters"], "error": int(error), "context": context}
-    if event["promised"] and not wants_event(answer):
+    if event["reserved"] and not wants_event(answer):
         yield "back", (event["context"], event["generation"])
 
 
@@ -188,7 +188,7 @@ async def each_answer_is_an_event_a_response_and_counts_as_it_says(dut, pace, si
 async def counts_and_the_response_come_behind_the_event(dut):
     bench = Bench(dut, sink_pace=PACES["randomly"])
     await start(dut)
-    answer = random_answer(promised=1, kind=4, generation=GENERATION, regardless=1)
+    answer = random_answer(reserved=1, kind=4, generation=GENERATION, regardless=1)
     answer |= {"silent": 0, "executed": 1, "return_code": OK, "counters": [5, 0, 0]}
     for _ in range(20):
         bench.answers.send(answer)
@@ -202,7 +202,7 @@ async def counts_and_the_response_come_behind_the_event(dut):
 async def an_answer_with_counters_and_a_silent_one_take_two_cycles(dut):
     bench = Bench(dut)
     await start(dut)
-    event = {"promised": 0}
+    event = {"reserved": 0}
     loud = {"return_code": OK, "counters": [1, 2, 3], "event": event}
     silent = {"silent": 1, "event": event}
     for answer in (loud, silent):
@@ -216,7 +216,7 @@ async def an_answer_with_counters_and_a_silent_one_take_two_cycles(dut):
 async def a_message_that_was_cut_is_answered_ok_and_counted_as_an_error(dut):
     bench = Bench(dut)
     await start(dut)
-    event = {"promised": 1, "kind": 4, "generation": GENERATION, "regardless": 1, "status": TOO_LONG}
+    event = {"reserved": 1, "kind": 4, "generation": GENERATION, "regardless": 1, "status": TOO_LONG}
     bench.answers.send({"executed": 1, "return_code": OK, "counters": [9, 0, 0], "event": event})
     # Of a request with immediate data the return code says it all.
     bench.answers.send({"return_code": BAD_ADDR, "counters": [8, 7, 6], "event": {"status": OK, "kind": 1}})

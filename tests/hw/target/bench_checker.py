@@ -68,7 +68,7 @@ class Bench:
 
     def send(self, header, **fields):
         """Send a request; returns it as it was sent. What the KeyTable shows of a message may be anything."""
-        request = {"header": header, "pdc": 6, "promised": 1, "slot_promised": 1, "generation": 3} | fields
+        request = {"header": header, "pdc": 6, "reserved": 1, "slot_reserved": 1, "generation": 3} | fields
         request |= {"receiver": random.getrandbits(8), "target_generation": random.getrandbits(4)}
         request |= {"receive_kept": random.getrandbits(1)}
         entry = {name: random.getrandbits(8) for name in ("domain", "flags", "read_counter", "write_counter")}
@@ -125,7 +125,7 @@ def check(bench, request, checked):
         "tagged": opcode in TAGGED,
         "rendezvous": opcode in RENDEZVOUS,
         "atomic": opcode not in SENDS,
-        "slot_promised": request["slot_promised"],
+        "slot_reserved": request["slot_reserved"],
         "receive_kept": request["receive_kept"],
         "target_generation": request["target_generation"],
     }
@@ -134,7 +134,7 @@ def check(bench, request, checked):
     assert checked["has_payload"] == (header["payload_length"] != 0)
     immediate = header["flags"] & HEADER_DATA
     assert answer["event"] == {
-        "promised": request["promised"],
+        "reserved": request["reserved"],
         "context": request["receiver"],
         "generation": request["generation"],
         "regardless": 0,
@@ -210,13 +210,13 @@ async def the_fetch_form_has_its_own_operations(dut):
 async def promises_go_with_messages_that_are_refused(dut):
     bench = Bench(dut)
     await start(dut)
-    for promised in (0, 1):
-        bench.send(message(SEND, job_id=0), promised=promised, slot_promised=promised)
-        bench.send(message(SEND, flags=WHOLE | INITIATOR_ERROR), promised=promised, slot_promised=promised)
+    for reserved in (0, 1):
+        bench.send(message(SEND, job_id=0), reserved=reserved, slot_reserved=reserved)
+        bench.send(message(SEND, flags=WHOLE | INITIATOR_ERROR), reserved=reserved, slot_reserved=reserved)
     for number, checked in enumerate(await bench.checked.receive(4)):
-        promised = number // 2
+        reserved = number // 2
         assert (checked["answer"]["executed"], checked["message"]["valid"]) == (0, 1)
-        assert (checked["message"]["slot_promised"], checked["answer"]["event"]["promised"]) == (promised, promised)
+        assert (checked["message"]["slot_reserved"], checked["answer"]["event"]["reserved"]) == (reserved, reserved)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -224,9 +224,9 @@ async def what_is_no_message_or_was_dropped_is_not_to_be_matched(dut):
     bench = Bench(dut)
     await start(dut)
     for opcode in set(range(64)) - MESSAGES:
-        bench.send(message(opcode), slot_promised=0)
-    bench.send(message(SEND, is_control=1), slot_promised=0)
-    bench.send(message(SEND), dropped=1, promised=0, slot_promised=0)
+        bench.send(message(opcode), slot_reserved=0)
+    bench.send(message(SEND, is_control=1), slot_reserved=0)
+    bench.send(message(SEND), dropped=1, reserved=0, slot_reserved=0)
     *others, close, dropped = await bench.checked.receive(64 - len(MESSAGES) + 2)
-    assert not any(checked["message"][name] for checked in (*others, close) for name in ("valid", "slot_promised"))
+    assert not any(checked["message"][name] for checked in (*others, close) for name in ("valid", "slot_reserved"))
     assert (dropped["dropped"], dropped["answer"]["executed"]) == (1, 0)

@@ -2,7 +2,7 @@
 
 Parameters: see target_environment.
 
-Covers ``target/event_rooms.py`` and ``target/count_orders.py``.
+Covers ``target/event_credits.py`` and ``target/count_orders.py``.
 """
 
 import random
@@ -103,21 +103,21 @@ async def each_performed_request_with_immediate_data_is_an_event_before_its_answ
 async def a_full_ring_refuses_until_the_driver_has_consumed(dut):
     bench = await prepared(dut)
     sender = Initiator(bench, psn=0xFFFF_FFFC)
-    sent, head, room = [], 0, 4
+    sent, head, space = [], 0, 4
     for _ in range(12):
         # Room for four. The fifth is refused, and nothing more is said of those behind it.
         packets = [sender.send(**TO_SMALL) for _ in range(7)]
         await bench.settle()
         *accepted, refusal = answers_then_nacks(bench)
         bench.clear()
-        assert [answer["return_code"] for answer in accepted] == [1] * room
-        assert (refusal["nack_code"], refusal["psn"]) == (NO_RESOURCE, packets[room][0]["psn"])
-        sent += [header for header, _ in packets[:room]]
+        assert [answer["return_code"] for answer in accepted] == [1] * space
+        assert (refusal["nack_code"], refusal["psn"]) == (NO_RESOURCE, packets[space][0]["psn"])
+        sent += [header for header, _ in packets[:space]]
         sender.next = refusal["psn"]
-        room = random.randint(1, 4)
-        for index in range(head, head + room):
+        space = random.randint(1, 4)
+        for index in range(head, head + space):
             assert event_entry(bench, SMALL, index) == expected(sent[index], index, WRITE, RINGS[SMALL][1])
-        head += room
+        head += space
         bench.sources["event_heads"].send({"context": SMALL, "index": head})
         await bench.settle()
     assert len(sent) - head <= 4

@@ -122,9 +122,9 @@ class Reference:
             target=fields["target_context"] if flags & ADDRESSED else None,
             context=fields.get("context", 0),
             address=fields["address"],
-            room=fields["length"],
+            space=fields["length"],
             multi=bool(flags & MULTI),
-            least_room=fields.get("least_room", 0),
+            least_space=fields.get("least_space", 0),
             counter=fields.get("counter", 0),
         )
         known = fields["opcode"] in (RECEIVE, PEEK, TAKE, CANCEL) and flags < 16
@@ -182,7 +182,7 @@ def random_receive():
     fields |= {"tag": random.randrange(3), "ignore": random.choice([0, 0, 1, 2**64 - 1])}
     fields |= {"context": random.randrange(CONTEXTS_USED)}
     fields |= {"source_ip": random.choice([1, 2]), "source_context": random.randrange(2)}
-    fields |= {"least_room": random.choice([0, 1, 64, 300]), "counter": random.choice([0, 50, 51])}
+    fields |= {"least_space": random.choice([0, 1, 64, 300]), "counter": random.choice([0, 50, 51])}
     return fields | {"address": BUFFER + random.randrange(1 << 16)}
 
 

@@ -1,6 +1,6 @@
 """Testbench of PdcTable: senders that reorder, repeat, lose, close and restart, against rules written anew.
 
-Parameters: ``pdcs``, ``window``, ``gap_slots``, ``contexts``.
+Parameters: ``pdcs``, ``window``, ``out_of_order_entries``, ``contexts``.
 
 Covers ``target/closing_order.py``, ``target/gap_store.py``, ``target/gap_payloads.py``, ``target/pdc_commands.py``
 and ``target/sequence.py``.
@@ -44,7 +44,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
         events = random.choices(states, k=CONTEXTS)
         # Only a context with an event ring takes messages.
         slots = ["none" if state == "none" else random.choice(states) for state in events]
-        bench.set_rooms(events=events, slots=slots)
+        bench.set_credits(events=events, slots=slots)
         bench.set_receivers(random.choice([n, n, None, *range(CONTEXTS)]) for n in range(CONTEXTS))
         for _ in range(50):
             name, header = senders.packet(bench.rules)
@@ -82,7 +82,7 @@ async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
         ("none", "none", False, set()),
     ]
     for events, slots, found, refused in cases:
-        bench.set_rooms(events=[events] * CONTEXTS, slots=[slots] * CONTEXTS)
+        bench.set_credits(events=[events] * CONTEXTS, slots=[slots] * CONTEXTS)
         for opcode in (*MESSAGES, 7, 8, 1):
             verdict = bench.send(packet(sender, psn, 5, opcode=opcode, memory_key=int(found)))
             if opcode in refused:
@@ -91,8 +91,8 @@ async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
                 assert verdict.kind == "accepted"
                 psn += 1
         await bench.settle()
-    assert len(bench.promises["event"]) == len(MESSAGES) + len(others) + len(SENDS | others)
-    assert len(bench.promises["message"]) == len(stored)
+    assert len(bench.reservations["event"]) == len(MESSAGES) + len(others) + len(SENDS | others)
+    assert len(bench.reservations["message"]) == len(stored)
     assert len(bench.questions) == 2 * len(SENDS)
     bench.check()
 
@@ -101,7 +101,7 @@ async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
 async def a_message_that_opens_its_pdc_is_asked_about_only_when_it_has_one(dut):
     bench = Bench(dut)
     await start(dut)
-    bench.set_rooms(events=["open"] * CONTEXTS, slots=["blocked"] * CONTEXTS)
+    bench.set_credits(events=["open"] * CONTEXTS, slots=["blocked"] * CONTEXTS)
     for number in range(PDCS):
         assert bench.send(packet((7, number), 5, 5, opcode=5, memory_key=0)).nack == (NO_RESOURCE, 5, number)
         assert bench.send(packet((7, number), 5, 5, opcode=5, memory_key=1)).kind == "accepted"
@@ -326,7 +326,7 @@ async def a_packet_takes_two_cycles_with_or_without_syn(dut, syn):
 async def what_came_before_its_turn_is_judged_when_that_has_come(dut):
     bench = Bench(dut)
     await start(dut)
-    bench.set_rooms(events=["none", *["blocked"] * (CONTEXTS - 1)])
+    bench.set_credits(events=["none", *["blocked"] * (CONTEXTS - 1)])
     sender = (7, 1)
     bench.send(packet(sender, 5, 5))
     # Each packet that is missing is asked for once, wherever the gap is.
@@ -346,7 +346,7 @@ async def what_came_before_its_turn_is_judged_when_that_has_come(dut):
     kinds = [(header["psn"], verdict.kind, left) for header, verdict, *_, left in bench.verdicts[-3:]]
     assert kinds == [(9, "accepted", None), (10, "accepted", 3), (11, "dropped_sequence", 2)]
     await bench.settle()
-    bench.set_rooms(events=["none"] * CONTEXTS)
+    bench.set_credits(events=["none"] * CONTEXTS)
     assert bench.send(packet(sender, 11, pdc=0, retx=1)).kind == "accepted"
     assert bench.rules.table[0].expected == 13
     await bench.settle()

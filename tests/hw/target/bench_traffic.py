@@ -361,7 +361,7 @@ async def payloads_of_what_came_before_its_turn_are_used_when_that_has_come(dut,
     sender.send()
     for _ in range(20):
         first = sender.next
-        lengths = random.choices([0, 1, 8, 32, 33, PAYLOAD - 1, PAYLOAD], k=PARAMETERS["gap_slots"] + 1)
+        lengths = random.choices([0, 1, 8, 32, 33, PAYLOAD - 1, PAYLOAD], k=PARAMETERS["out_of_order_entries"] + 1)
         packets = [(*request(WRITE, length), True) for length in lengths]
         # Longer than any request that is executed may be, though no longer than a frame.
         refused = random.randrange(1, len(lengths))
@@ -378,5 +378,5 @@ async def payloads_of_what_came_before_its_turn_are_used_when_that_has_come(dut,
     assert operands == expected
     answers = [header["psn"] for header in bench.responses if not header["is_control"]]
     assert answers == [(0xFFFF_FFF0 + number) & 0xFFFF_FFFF for number in range(len(answers))]
-    assert bench.counts["requests_received"] == len(answers) == 1 + 20 * (PARAMETERS["gap_slots"] + 1)
+    assert bench.counts["requests_received"] == len(answers) == 1 + 20 * (PARAMETERS["out_of_order_entries"] + 1)
     assert bench.counts["dropped_sequence"] == 0

@@ -2,7 +2,7 @@
 
 The memory engine answers with random bytes, and refuses now and then. The host takes the target's writes into
 ``Bench.host`` and gives reads from there. Parameters: ``width``, ``payload``, ``pdcs``, ``keys``, ``contexts``,
-``window``, ``gap_slots``, ``receives``, ``unexpected``.
+``window``, ``out_of_order_entries``, ``receives``, ``unexpected``.
 """
 
 import random
@@ -102,7 +102,7 @@ SLOTS = {0: 0x7D00_0000_0000}
 """Address of the unexpected slots, of the context that takes messages."""
 RECEIVE_FIELDS = (
     "opcode", "flags", "counter", "target_context", "length", "tag", "ignore", "address", "context", "source_ip",
-    "source_context", "least_room",
+    "source_context", "least_space",
 )  # fmt: skip
 """Of a receive descriptor, in order."""
 RECEIVES = {0: (0x7C00_0000_0000, 6)}
@@ -195,7 +195,7 @@ class Bench:
 
     def forget(self):
         """What the design forgets with a reset, and what has been seen so far."""
-        self.rules = Sequence(PDCS, WINDOW, PARAMETERS["gap_slots"], CONTEXTS)
+        self.rules = Sequence(PDCS, WINDOW, PARAMETERS["out_of_order_entries"], CONTEXTS)
         self.checker = RequestChecker(
             SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys
         )

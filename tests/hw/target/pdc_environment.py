@@ -1,6 +1,6 @@
 """What stands around a PdcTable in its bench: rooms, receives, checks, and senders that do as they like.
 
-Parameters: ``pdcs``, ``window``, ``gap_slots``, ``contexts``.
+Parameters: ``pdcs``, ``window``, ``out_of_order_entries``, ``contexts``.
 """
 
 import random
@@ -44,7 +44,7 @@ __all__ = [
 
 PARAMETERS = bench_parameters()
 PDCS, WINDOW, CONTEXTS = PARAMETERS["pdcs"], PARAMETERS["window"], PARAMETERS["contexts"]
-GAP_SLOTS = PARAMETERS["gap_slots"]
+GAP_SLOTS = PARAMETERS["out_of_order_entries"]
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
 DESTINATION = ("mac", "ip", "port")
@@ -68,7 +68,7 @@ class Bench:
             name: StreamSink(dut, name, shape, pace=sink_pace())
             for name, shape in (("sequenced", SEQUENCED_REQUEST), ("nacks", NACK), ("duplicates", DUPLICATE))
         }
-        self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
+        self.set_credits(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
         self.set_receivers(range(CONTEXTS))
         self.dut.retransmission.value = FOR_EVER
         self.dut.pdc_command.value = self.dut.cycles.value = 0
@@ -77,7 +77,7 @@ class Bench:
         cocotb.start_soon(self._reply())
         cocotb.start_soon(self._report())
 
-    def set_rooms(self, **states):
+    def set_credits(self, **states):
         """Per context: "none" without event ring, or without slots; "open" with room, "blocked" without."""
         for kind, of_contexts in states.items():
             setattr(self, kind, of_contexts)
@@ -98,7 +98,7 @@ class Bench:
     def forget(self):
         self.rules = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS)
         self.rules.enabled, self.dut.enabled.value = {0}, 1
-        self.counts, self.promises = Counter(), {"event": [], "message": []}
+        self.counts, self.reservations = Counter(), {"event": [], "message": []}
         self.questions, self.expected_questions, self.messages = [], [], 0
         self.verdicts, self.idle_before, self.late_before = [], set(), set()
         self.expelled_before, self.enabled_before = [], {}
@@ -112,10 +112,10 @@ class Bench:
             self.messages += int(self.dut.message_accepted.value)
             for name in COUNTS:
                 self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
-            for kind, promises in self.promises.items():
-                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_promise").value))
+            for kind, reservations in self.reservations.items():
+                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_reservation").value))
                 if claim["valid"]:
-                    promises.append((claim["context"], claim["generation"]))
+                    reservations.append((claim["context"], claim["generation"]))
 
     async def _check_ahead(self):
         """Nothing comes whose key was not said in the cycle before."""
@@ -178,9 +178,9 @@ class Bench:
         """The verdict, noted; ``left``: the slot where the packet was kept."""
         receiver, *states = self._needed(header)
         verdict = judge(header, "blocked" in states, passes(header))
-        promised = [verdict.kind == "accepted" and state == "open" for state in states]
+        reserved = [verdict.kind == "accepted" and state == "open" for state in states]
         kept = verdict.kind == "accepted" and states[1] == "kept"
-        self.verdicts.append((header, verdict, promised, receiver, kept, left))
+        self.verdicts.append((header, verdict, reserved, receiver, kept, left))
         is_next = verdict.kind == "accepted" or (verdict.nack is not None and verdict.nack[0] == NO_RESOURCE)
         if is_next and header["opcode"] in SENDS and states[0] != "blocked" and states[1] in ("blocked", "kept"):
             self.expected_questions.append(question_about(header, receiver))
@@ -266,16 +266,16 @@ class Bench:
         """Everything that came out is what the rules say, in order."""
         sequenced = self.sinks["sequenced"].received
         assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, *_ in self.verdicts]
-        for seen, (header, verdict, promised, receiver, kept, left) in zip(sequenced, self.verdicts, strict=True):
+        for seen, (header, verdict, reserved, receiver, kept, left) in zip(sequenced, self.verdicts, strict=True):
             assert seen["receive_kept"] == kept, (seen, verdict)
             assert (seen["gap"]["enters"], seen["gap"]["leaves"]) == (verdict.kind == "kept", left is not None)
             if verdict.kind == "kept" or left is not None:
                 assert seen["gap"]["slot"] == (verdict.entered if left is None else left), (seen, verdict)
             assert seen["dropped"] == (verdict.kind != "accepted"), (seen, verdict)
-            assert [seen["promised"], seen["slot_promised"]] == promised, (seen, verdict)
+            assert [seen["reserved"], seen["slot_reserved"]] == reserved, (seen, verdict)
             if verdict.kind == "accepted":
                 assert seen["pdc"] == verdict.pdc, (seen, verdict)
-            if any(promised):
+            if any(reserved):
                 target_generation = header["resource_index"] + 3
                 generations = [seen[name] for name in ("receiver", "generation", "target_generation")]
                 assert generations == [receiver, receiver + 3, target_generation]
@@ -288,7 +288,7 @@ class Bench:
         ]
         assert self.sinks["nacks"].received == nacks
         duplicates = [(h, v) for h, v, *_ in self.verdicts if v.kind == "duplicate"]
-        seen = [{n: v for n, v in d.items() if n != "incarnation"} for d in self.sinks["duplicates"].received]
+        seen = [{n: v for n, v in d.items() if n != "epoch"} for d in self.sinks["duplicates"].received]
         assert seen == [
             {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset", "retx")}
             | {"spdcid": v.pdc, "dpdcid": h["spdcid"]}
@@ -300,19 +300,19 @@ class Bench:
             dropped_sequence=kinds["dropped_sequence"] + self.rules.thrown,
             duplicates=kinds["duplicate"],
         )
-        for number, promises in enumerate(self.promises.values()):
-            contexts = [receiver for _, _, promised, receiver, *_ in self.verdicts if promised[number]]
-            assert promises == [(context, context + 3) for context in contexts]
+        for number, reservations in enumerate(self.reservations.values()):
+            contexts = [receiver for _, _, reserved, receiver, *_ in self.verdicts if reserved[number]]
+            assert reservations == [(context, context + 3) for context in contexts]
         # About the messages that nothing but a slot may keep from being accepted.
         assert self.questions == self.expected_questions
         accepted = [h for h, verdict, *_ in self.verdicts if verdict.kind == "accepted" and not h["is_control"]]
         assert self.messages == sum(h["opcode"] in MESSAGES for h in accepted)
-        self._check_incarnations(duplicates)
+        self._check_epochs(duplicates)
         return kinds
 
-    def _check_incarnations(self, duplicates):
-        """All packets of a PDC between two openings have one incarnation, those of the next another."""
-        rules, incarnations = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS), {}
+    def _check_epochs(self, duplicates):
+        """All packets of a PDC between two openings have one epoch, those of the next another."""
+        rules, epochs = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS), {}
         rules.enabled = {0}
         repeated = iter(self.sinks["duplicates"].received)
         sequenced = self.sinks["sequenced"].received
@@ -332,13 +332,13 @@ class Bench:
             judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE, passes(header))
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
-                last, incarnation = incarnations.get(verdict.pdc, (None, None))
-                assert (seen["incarnation"] == incarnation) == (last is pdc)
-                incarnations[verdict.pdc] = pdc, seen["incarnation"]
+                last, epoch = epochs.get(verdict.pdc, (None, None))
+                assert (seen["epoch"] == epoch) == (last is pdc)
+                epochs[verdict.pdc] = pdc, seen["epoch"]
             elif verdict.kind == "duplicate":
                 duplicate = next(repeated)
-                last, incarnation = incarnations.get(verdict.pdc, (None, None))
-                assert (duplicate["incarnation"] == incarnation) == (last is rules.table[verdict.pdc])
+                last, epoch = epochs.get(verdict.pdc, (None, None))
+                assert (duplicate["epoch"] == epoch) == (last is rules.table[verdict.pdc])
 
 
 def meets(tag):

@@ -57,12 +57,12 @@ class Pdc:
 class Sequence:
     """All target PDCs."""
 
-    def __init__(self, pdcs, window, gap_slots, contexts):
+    def __init__(self, pdcs, window, out_of_order_entries, contexts):
         self.table = [None] * pdcs
         self.owners = [None] * (pdcs - contexts) + list(range(contexts)) if pdcs >= 4 * contexts else [None] * pdcs
         """Per number: the context for which alone it is, while that is enabled."""
         self.enabled = set(range(contexts))
-        self.slots = [None] * gap_slots
+        self.slots = [None] * out_of_order_entries
         """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
         self.former = {}
         """Openings of which a request has passed, and whose PDC is another's; by the hash that has room for one."""
@@ -132,8 +132,8 @@ class Sequence:
         nack = (ROD_OOO, again, number)
         return Verdict("dropped_sequence", number, None if silent else nack)
 
-    def judge(self, h, lacks_room=False, passes=True):
-        """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message.
+    def judge(self, h, lacks_space=False, passes=True):
+        """The verdict on a header; ``lacks_space``: there is no room for its event, or no slot for its message.
 
         ``passes``: if it is accepted it passes all checks, and its PDC is proven.
         """
@@ -173,16 +173,16 @@ class Sequence:
             return Verdict("dropped_pdc", number, (CLOSING if pdc.expelled else INV_DPDCID, psn, number))
         if ahead > 0:
             return self._keep(number, h, ahead)
-        return self.judge_next(number, h, lacks_room, passes)
+        return self.judge_next(number, h, lacks_space, passes)
 
-    def judge_next(self, number, h, lacks_room=False, passes=True):
+    def judge_next(self, number, h, lacks_space=False, passes=True):
         """The verdict on the packet that an open PDC expects."""
         pdc, psn = self.table[number], h["psn"]
         if not h["is_control"]:
             pdc.job, pdc.context = h["job_id"], h["resource_index"]
         if -signed(h["clear_psn_offset"], 16) > self.window:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
-        if lacks_room:
+        if lacks_space:
             pdc.nacked = True
             if pdc.asked == pdc.expected:
                 pdc.asked = (psn + 1) & 0xFFFF_FFFF

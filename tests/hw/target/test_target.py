@@ -15,7 +15,7 @@ from amoeba_sim.cocotb_runner import run_bench
 
 from tests.support.widths import WIDTHS
 
-SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "gap_slots": 4, "receives": 8, "unexpected": 4}
+SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "out_of_order_entries": 4, "receives": 8, "unexpected": 4}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "gap_slots": 4
 @pytest.mark.parametrize("width", WIDTHS)
 def test_requests_are_judged_executed_and_answered(width, bench):
     # What says how often something is refused sends others behind it.
-    sizes = SIZES | {"gap_slots": 0 if bench == "tests.hw.target.bench_events" else SIZES["gap_slots"]}
+    sizes = SIZES | {"out_of_order_entries": 0 if bench == "tests.hw.target.bench_events" else SIZES["out_of_order_entries"]}
     parameters = NicParameters(data_width=width, target_pdcs=8, **sizes)
     run_bench(partial(Target, parameters), bench, parameters={"width": width, "pdcs": 8, **sizes})
 
@@ -57,7 +57,7 @@ def test_answers_leave_behind_their_events():
 
 @pytest.mark.parametrize("contexts", [3, 2], ids=["none is kept", "one for each context"])
 def test_packets_find_their_pdc_and_its_order(contexts):
-    sizes = {"window": 16, "gap_slots": 6, "contexts": contexts}
+    sizes = {"window": 16, "out_of_order_entries": 6, "contexts": contexts}
     parameters = NicParameters(target_pdcs=8, **sizes)
     assert len(parameters.reserved_pdcs) == (contexts if contexts == 2 else 0)
     run_bench(PdcTable(parameters), "tests.hw.target.bench_pdc_table", parameters={"pdcs": 8, **sizes})

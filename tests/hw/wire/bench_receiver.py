@@ -228,8 +228,8 @@ async def every_length_of_payload_and_padding_is_told_apart(dut):
         for kind, make in (("request", random_request), ("response", random_response)):
             payload = random.randbytes(length)
             header = make(payload)
-            room = min(WIDTH // 4, PAYLOAD - length)
-            bench.send(frame(header, payload, received=True, padding=random.randbytes(random.randint(0, room))))
+            space = min(WIDTH // 4, PAYLOAD - length)
+            bench.send(frame(header, payload, received=True, padding=random.randbytes(random.randint(0, space))))
             expected[kind].append((header, payload))
     await bench.judged(2 * len(lengths))
     for kind in expected:

@@ -26,7 +26,7 @@ STEP = 100
 
 @pytest.fixture
 def bench(make_model_pair: MakePair) -> Bench:
-    parameters = NicParameters(window=WINDOW, gap_slots=32, payload=PAYLOAD)
+    parameters = NicParameters(window=WINDOW, out_of_order_entries=32, payload=PAYLOAD)
     bench = Bench(make_model_pair(parameters), limit=2)
     bench.cut_off()
     return bench
@@ -48,7 +48,7 @@ def acknowledge(bench: Bench, count: int) -> None:
     bench.say(psn=FIRST_PSN + count - 1, cack_psn=FIRST_PSN + count - 1)
 
 
-def under_way(bench: Bench, answered: int) -> int:
+def outstanding(bench: Bench, answered: int) -> int:
     """Packets sent and not answered, when ``answered`` are and time has passed."""
     bench.pair.run(3)
     return bench.here(Counter.REQUESTS_SENT) - bench.here(Counter.RETRANSMISSIONS) - answered
@@ -62,32 +62,32 @@ def timed_out(bench: Bench, count: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("window", "gap_slots", "after_loss"), [(256, 32, 24), (64, 8, 16), (256, 0, 16), (8, 32, 8), (4096, 256, 192)]
+    ("window", "out_of_order_entries", "after_loss"), [(256, 32, 24), (64, 8, 16), (256, 0, 16), (8, 32, 8), (4096, 256, 192)]
 )
-def test_the_window_after_a_loss_fits_the_target(window: int, gap_slots: int, after_loss: int) -> None:
-    assert NicParameters(window=window, gap_slots=gap_slots).window_after_loss == after_loss
+def test_the_window_after_a_loss_fits_the_target(window: int, out_of_order_entries: int, after_loss: int) -> None:
+    assert NicParameters(window=window, out_of_order_entries=out_of_order_entries).window_after_loss == after_loss
 
 
 def test_without_a_loss_the_whole_window_is_under_way(bench: Bench) -> None:
     post_packets(bench, 250)
-    assert under_way(bench, 0) == WINDOW
+    assert outstanding(bench, 0) == WINDOW
     for answered in (10, 40, 100):
         acknowledge(bench, answered)
-        assert under_way(bench, answered) == WINDOW
+        assert outstanding(bench, answered) == WINDOW
 
 
 def test_after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(bench: Bench) -> None:
     post_packets(bench, 250)
-    assert under_way(bench, 0) == WINDOW
+    assert outstanding(bench, 0) == WINDOW
     gap(bench, 3)
     for answered in (10, WINDOW - AFTER_LOSS):
         acknowledge(bench, answered)
-        assert under_way(bench, answered) == WINDOW - answered
+        assert outstanding(bench, answered) == WINDOW - answered
     for answered in (WINDOW - AFTER_LOSS + 1, CAUTION - 1):
         acknowledge(bench, answered)
-        assert under_way(bench, answered) == AFTER_LOSS
+        assert outstanding(bench, answered) == AFTER_LOSS
     acknowledge(bench, CAUTION)
-    assert under_way(bench, CAUTION) == WINDOW
+    assert outstanding(bench, CAUTION) == WINDOW
 
 
 def test_what_is_lost_later_counts_anew(bench: Bench) -> None:
@@ -95,19 +95,19 @@ def test_what_is_lost_later_counts_anew(bench: Bench) -> None:
     gap(bench, 3)
     for answered in (CAUTION - 1, CAUTION + 20, CAUTION + 40, 2 * CAUTION - 2):
         acknowledge(bench, answered)
-        assert under_way(bench, answered) == AFTER_LOSS
+        assert outstanding(bench, answered) == AFTER_LOSS
         if answered == CAUTION - 1:
             gap(bench, answered + 1)
     acknowledge(bench, 2 * CAUTION - 1)
-    assert under_way(bench, 2 * CAUTION - 1) == WINDOW
+    assert outstanding(bench, 2 * CAUTION - 1) == WINDOW
 
 
 def test_a_packet_that_must_wait_is_no_loss(bench: Bench) -> None:
     post_packets(bench, 250)
-    assert under_way(bench, 0) == WINDOW
+    assert outstanding(bench, 0) == WINDOW
     bench.say(is_control=True, nack_code=NackCode.NO_RESOURCE, psn=FIRST_PSN + 1)
     acknowledge(bench, 40)
-    assert under_way(bench, 40) == WINDOW
+    assert outstanding(bench, 40) == WINDOW
 
 
 def test_after_a_loss_a_quarter_of_the_timeout_is_enough_once(bench: Bench) -> None:

@@ -74,7 +74,7 @@ class Program:
         return True
 
     @property
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         return len(self._posted)
 
     def _place(self, number: int) -> int:
@@ -150,16 +150,16 @@ def run(pair: Pair, seed: int, evil: float, operations: int, contexts: int = 3) 
         for program in programs:
             while program.poll():
                 pass
-            if left and program.under_way < 14 and generator.random() < 0.5:
+            if left and program.outstanding < 14 and generator.random() < 0.5:
                 program.post()
                 left -= 1
         event = pair.remote.poll_event()
         if event is not None:
             events.append(event["data"] << 8 | event["source_context"])
-        if not left and not any(program.under_way for program in programs):
+        if not left and not any(program.outstanding for program in programs):
             break
         pair.network.step()
-    assert [program.under_way for program in programs] == [0] * contexts
+    assert [program.outstanding for program in programs] == [0] * contexts
     for counter in range(COUNTERS):
         fetched = [[old for place, old in program.fetched if place == counter] for program in programs]
         assert all(values == sorted(values) for values in fetched)

@@ -64,12 +64,12 @@ def test_the_oldest_matching_message_meets_the_receive():
 
 
 def test_a_plain_receive_is_used_up_and_a_long_message_cut():
-    posted = receive(address=0x1000, room=16)
+    posted = receive(address=0x1000, space=16)
     assert posted.use(20) == Place(0x1000, 16, released=True)
 
 
 def test_a_multi_receive_goes_on_at_the_next_multiple_of_64_until_too_little_is_left():
-    posted = receive(address=0x1000, room=264, multi=True, least_room=8)
+    posted = receive(address=0x1000, space=264, multi=True, least_space=8)
     assert posted.use(10) == Place(0x1000, 10, released=False)
     assert posted.use(64) == Place(0x1040, 64, released=False)
     assert posted.use(65) == Place(0x1080, 65, released=False)
@@ -77,7 +77,7 @@ def test_a_multi_receive_goes_on_at_the_next_multiple_of_64_until_too_little_is_
 
 
 def test_multiples_of_64_are_those_of_the_address_wherever_the_buffer_begins():
-    posted = receive(address=0x103B, room=200, multi=True)
+    posted = receive(address=0x103B, space=200, multi=True)
     assert posted.use(1) == Place(0x103B, 1, released=False)
     assert posted.use(0) == Place(0x1040, 0, released=False)
     assert posted.use(64) == Place(0x1040, 64, released=False)
@@ -122,9 +122,9 @@ def test_a_slot_whose_message_still_waits_cannot_be_released():
 
 def test_the_posted_list_is_bounded():
     lists = MatchLists(1, 1)
-    assert lists.has_room()
+    assert lists.has_space()
     lists.post(receive())
-    assert not lists.has_room()
+    assert not lists.has_space()
 
 
 @given(

@@ -58,7 +58,7 @@ def _arrive_at_home(self: Matcher, header: FrameHeader, request: MemoryRequest) 
                                                                Send(0, SEND)]),
         (MatchLists, "remove", lambda self, message: None, [Send(0, SEND), Order(), Order()]),
         (MatchLists, "cancel", lambda self, context: None, [Order(context=3), Order(opcode=4, context=3)]),
-        (MatchLists, "has_room", lambda self: True, [*[Order(tag=1)] * 5, Send(0, SEND), Order(opcode=3)]),
+        (MatchLists, "has_space", lambda self: True, [*[Order(tag=1)] * 5, Send(0, SEND), Order(opcode=3)]),
         (Matcher, "arrive", _arrive_at_home, [Order(), Send(0, SEND, target=1)]),
         (Matcher, "forget", lambda self, context: self.release_slot(context, 0), [Send(0, SEND), Restart(), Order()]),
     ],

@@ -96,11 +96,11 @@ def test_the_oldest_receive_that_matches_gets_the_message(box: Mailbox) -> None:
     assert [event["context"] for event in box.events(4)] == [2, 1, 3, 4]
 
 
-@pytest.mark.parametrize("room", [0, 1, 10])
-def test_a_message_that_is_too_long_is_cut(box: Mailbox, room: int) -> None:
-    box.receive(0, room)
+@pytest.mark.parametrize("space", [0, 1, 10])
+def test_a_message_that_is_too_long_is_cut(box: Mailbox, space: int) -> None:
+    box.receive(0, space)
     assert box.send(11) == OK
-    assert box.buffer[:16] == box.sent(room) + bytes(16 - room)
+    assert box.buffer[:16] == box.sent(space) + bytes(16 - space)
     box.event(
         address=box.place(), length=11, kind=EventKind.RECEIVED, flags=RELEASED, status=ReturnCode.TOO_LONG
     )  # fmt: skip
@@ -121,7 +121,7 @@ def test_small_messages_travel_in_their_descriptors(box: Mailbox) -> None:
 
 
 def test_a_multi_receive_takes_message_after_message(box: Mailbox) -> None:
-    box.receive(0, 136, flags=MULTI, least_room=8)
+    box.receive(0, 136, flags=MULTI, least_space=8)
     for length in (10, 64, 12):
         assert box.send(length) == OK
     assert box.buffer[:144] == box.sent(10) + bytes(54) + box.sent(64) + box.sent(8) + bytes(8)
@@ -134,14 +134,14 @@ def test_a_multi_receive_takes_message_after_message(box: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("least_room", "length", "released"),
+    ("least_space", "length", "released"),
     [(36, 0, False), (36, 64, False), (37, 64, True), (36, 65, True), (0, 64, False), (0, 65, True), (101, 0, True)],
 )
 def test_a_multi_receive_is_used_up_when_less_than_its_least_room_or_nothing_is_left(
-    box: Mailbox, least_room: int, length: int, released: bool
+    box: Mailbox, least_space: int, length: int, released: bool
 ) -> None:
     """Of 100 bytes a message of 1 to 64 leaves 36."""
-    box.receive(0, 100, flags=MULTI, least_room=least_room)
+    box.receive(0, 100, flags=MULTI, least_space=least_space)
     assert box.send(length) == OK
     assert box.event().get("flags", 0) == (RELEASED if released else 0)
 

@@ -1,6 +1,6 @@
 """Target PDCs: which packets are executed, which are answered again, and which are refused, and how.
 
-Covers ``nic/target.py``, ``nic/tables.py``, ``nic/incarnations.py``, ``nic/rooms.py`` and ``nic/responder.py``.
+Covers ``nic/target.py``, ``nic/tables.py``, ``nic/connection_epochs.py``, ``nic/credits.py`` and ``nic/responder.py``.
 """
 
 from collections.abc import Callable
@@ -198,7 +198,7 @@ def test_without_syn_the_pdc_must_be_one_of_the_sender(stranger: Stranger, regio
 def test_without_slots_a_gap_is_reported_once_until_it_is_filled_or_asked_about_with_retx(
     make_model_pair: MakePair,
 ) -> None:
-    stranger = Stranger(make_model_pair(NicParameters(gap_slots=0)))
+    stranger = Stranger(make_model_pair(NicParameters(out_of_order_entries=0)))
     addressed_by_offset(stranger.pair)
     stranger.ask()
     gap = [(NackCode.ROD_OOO, 501, 0)]

@@ -140,7 +140,7 @@ def test_a_multi_receive_takes_all_that_waits_and_is_then_posted(box: Mailbox) -
 def test_a_multi_receive_that_is_used_up_looks_no_further(box: Mailbox) -> None:
     for length in (10, 20, 30):
         assert box.send(length) == OK
-    box.receive(0, 128, flags=MULTI, least_room=8)
+    box.receive(0, 128, flags=MULTI, least_space=8)
     assert [event["flags"] for event in box.events(2)] == [IN_SLOT, IN_SLOT | RELEASED]
     box.receive()
     assert box.event()["length"] == 30

@@ -55,11 +55,11 @@ def writes_lose_their_last_byte(patch):
 
 @breaks("fi_rma.inject_write_has_taken_*", "fi_rma.inject_writedata_tells_*", "fi_atomic.inject_flag_takes_*")
 def injected_operands_are_used_in_place(patch):
-    def stash(self, original, views, offset=0):
+    def bounce(self, original, views, offset=0):
         self.nic.dma.grant(address_of(views[0]), views[0].nbytes, writable=False, whose=None)
         return address_of(views[0])
 
-    around(patch, ContextRings, "stash", stash)
+    around(patch, ContextRings, "bounce", bounce)
 
 
 @breaks("fi_mr.writes_need_remote_write", "fi_atomic.base_atomics_need_memory_that_peers_may_write")
@@ -88,14 +88,14 @@ def regions_are_one_byte_short(patch):
 
 @breaks("fi_mr.regions_of_another_domain_are_out_of_reach")
 def all_domains_are_one(patch):
-    take, give_back = FreeNumbers.take, FreeNumbers.give_back
+    take, release = FreeNumbers.take, FreeNumbers.release
 
     def of_domains(numbers):
         return "domains" in numbers._what
 
     patch.setattr(FreeNumbers, "take", lambda self: 7 if of_domains(self) else take(self))
     patch.setattr(
-        FreeNumbers, "give_back", lambda self, number: None if of_domains(self) else give_back(self, number)
+        FreeNumbers, "release", lambda self, number: None if of_domains(self) else release(self, number)
     )
 
 

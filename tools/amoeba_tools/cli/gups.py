@@ -23,7 +23,7 @@ from amoeba_tools.cli.common import (
     progress_bar,
     readable_errors,
 )
-from amoeba_tools.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
+from amoeba_tools.random_access import MAX_LOOKAHEAD, GupsResult, run_gups
 
 __all__ = ["gups"]
 
@@ -36,7 +36,7 @@ def gups(
     ] = None,
     table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the 64-bit words of the whole table.")] = 12,
     updates: Annotated[int | None, typer.Option(min=1, help="Number of updates. 4 per word if absent.")] = None,
-    window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Outstanding updates per rank.")] = 64,
+    window: Annotated[int, typer.Option(min=1, max=MAX_LOOKAHEAD, help="Outstanding updates per rank.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Start in the random stream. The benchmark starts at 0.")] = 0,
     listen: ListenOption = None,
     connect: ConnectOption = None,

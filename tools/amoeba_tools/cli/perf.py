@@ -24,7 +24,7 @@ from amoeba_tools.cli.common import (
 )
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba_tools.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
-from amoeba_tools.perf.plan import MOST_PEERS
+from amoeba_tools.perf.plan import MAX_PEERS
 
 __all__ = ["perf"]
 
@@ -67,7 +67,7 @@ def perf(
             "--peers",
             metavar="N",
             min=1,
-            max=MOST_PEERS,
+            max=MAX_PEERS,
             help="NICs that the client uses in turn; repeatable, with a run per value. 1 if absent.",
         ),
     ] = None,

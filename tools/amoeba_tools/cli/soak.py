@@ -37,7 +37,7 @@ from amoeba_tools.cli.common import (
     switch_of,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
-from amoeba_tools.soak import MOST_WINDOW, SoakJob, SoakResult, run_soak, soak_once
+from amoeba_tools.soak import MAX_WINDOW, SoakJob, SoakResult, run_soak, soak_once
 from amoeba_tools.spread import Ending, Job
 
 __all__ = ["soak"]
@@ -58,7 +58,7 @@ def soak(
         float | None, typer.Option(min=0, help="Duration. If absent 10, or until --operations.")
     ] = None,
     operations: Annotated[int | None, typer.Option(min=1, help="Operations per rank.")] = None,
-    window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Outstanding operations per rank.")] = 16,
+    window: Annotated[int, typer.Option(min=1, max=MAX_WINDOW, help="Outstanding operations per rank.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the operations and of the frames' impairments.")] = 0,
     loss: LossOption = 0,
     duplication: Annotated[float, typer.Option(min=0, max=1, help="Probability that a frame arrives twice.")] = 0,

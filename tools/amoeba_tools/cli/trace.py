@@ -18,7 +18,7 @@ from rich.table import Table
 from amoeba_tools.capture import write_pcapng
 from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, readable_errors
 from amoeba_tools.tracing import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     Recorder,
     Recording,
     Traced,
@@ -56,7 +56,7 @@ def trace(
     tlps: Annotated[bool, typer.Option("--tlps", help="Print the PCI Express packets of rtl+pcie.")] = False,
     events: Annotated[
         int, typer.Option(min=1, help="Maximum number of events to record of a program.")
-    ] = MOST_EVENTS,
+    ] = MAX_EVENTS,
 ) -> None:
     """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
 

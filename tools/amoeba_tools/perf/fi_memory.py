@@ -21,13 +21,13 @@ class WritePingPong:
     def __init__(self, side: FiSide) -> None:
         self._side = side
         self._memory = memoryview(side.memory)[: side.plan.size]
-        self._under_way = 0
+        self._outstanding = 0
 
     def send(self, number: int, peer: int) -> Steps:
-        while self._under_way:
+        while self._outstanding:
             yield
         side, to = self._side, self._side.peers[peer]
-        self._under_way = 1
+        self._outstanding = 1
         content = side.payloads.of(number)
         yield from side.posted(side.ep.write, content, to.fi_addr, to.address, to.key, context=self._over)
 
@@ -38,11 +38,11 @@ class WritePingPong:
             yield
 
     def finish(self) -> Steps:
-        while self._under_way:
+        while self._outstanding:
             yield
 
     def _over(self, entry: Any) -> None:
-        self._under_way = 0
+        self._outstanding = 0
 
 
 class Operations:

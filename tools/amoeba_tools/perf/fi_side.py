@@ -16,7 +16,7 @@ from amoeba_tools.perf.sides import Steps
 
 __all__ = ["FiMessages", "FiSide", "Peer"]
 
-_MOST_ENTRIES = 64
+_MAX_ENTRIES = 64
 _LEAST_RING = 256
 _TAG = 0xA0EBA
 _RIGHTS = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
@@ -74,7 +74,7 @@ class FiSide:
     def progress(self) -> int:
         """Take completions: the context of each is what to call."""
         try:
-            entries = self.cq.read(_MOST_ENTRIES)
+            entries = self.cq.read(_MAX_ENTRIES)
         except ErrorAvailableError:
             failed = self.cq.readerr()
             assert failed is not None

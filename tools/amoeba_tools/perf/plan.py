@@ -10,17 +10,17 @@ from amoeba_model.opcodes import Datatype
 
 from amoeba_tools.perf.catalog import APIS, PerfTest, TestKind, tests_of
 
-__all__ = ["DATATYPES", "LAYOUTS", "MOST_PEERS", "MOST_WINDOW", "PerfPlan"]
+__all__ = ["DATATYPES", "LAYOUTS", "MAX_PEERS", "MAX_WINDOW", "PerfPlan"]
 
 LAYOUTS = ("contig", "iov")
 RECEIVE_MODES = ("recv", "recv_data")
 THREAD_MODES = ("single", "serialized", "multi")
-MOST_WINDOW = 4096
-MOST_PEERS = 31
+MAX_WINDOW = 4096
+MAX_PEERS = 31
 """With the client 32 NICs, as many as other workloads have."""
-_MOST_SIZE = 1 << 28
-_MOST_HEADER = 1 << 12
-_MOST_ITERATIONS = 1 << 32
+_MAX_SIZE = 1 << 28
+_MAX_HEADER = 1 << 12
+_MAX_ITERATIONS = 1 << 32
 _ATOMICS = ("add", "fadd", "swap", "cswap")
 DATATYPES = {datatype.name.removeprefix("FI_").lower(): datatype for datatype in Datatype}
 """Datatypes of libfabric's atomics, by name."""
@@ -72,14 +72,14 @@ class PerfPlan:
         _expect(self.test in tests_of(self.api), "test", f"one of {', '.join(tests_of(self.api))}", self.test)
         at_least = 0 if self.command in ("tag", "tag_sync", "am", "msg", "tagged") else 1
         _expect(0 < len(self.sizes) <= 32 and min(self.sizes) >= 0, "sizes", "1 to 32 sizes", self.sizes)
-        _expect(at_least <= self.size <= _MOST_SIZE, "size", f"{at_least} to {_MOST_SIZE} bytes", self.size)
+        _expect(at_least <= self.size <= _MAX_SIZE, "size", f"{at_least} to {_MAX_SIZE} bytes", self.size)
         if self.command in _ATOMICS:
             _expect(self.sizes in ((4,), (8,)), "size", "4 or 8 bytes of an atomic", self.size)
             _expect(self.layouts == ("contig", "contig"), "layout", "contig of an atomic", self.layouts)
-        _expect(1 <= self.iterations <= _MOST_ITERATIONS, "iterations", "1 or more", self.iterations)
-        _expect(0 <= self.warmup <= _MOST_ITERATIONS, "warm-up iterations", "0 or more", self.warmup)
-        _expect(1 <= self.window <= MOST_WINDOW, "outstanding operations", f"1 to {MOST_WINDOW}", self.window)
-        _expect(1 <= self.peers <= MOST_PEERS, "peers", f"1 to {MOST_PEERS}", self.peers)
+        _expect(1 <= self.iterations <= _MAX_ITERATIONS, "iterations", "1 or more", self.iterations)
+        _expect(0 <= self.warmup <= _MAX_ITERATIONS, "warm-up iterations", "0 or more", self.warmup)
+        _expect(1 <= self.window <= MAX_WINDOW, "outstanding operations", f"1 to {MAX_WINDOW}", self.window)
+        _expect(1 <= self.peers <= MAX_PEERS, "peers", f"1 to {MAX_PEERS}", self.peers)
         enough = "at least as many as there are peers"  # else the last ones have answered before the first ones begin
         _expect(self.iterations >= self.peers, "iterations", f"{enough}, {self.peers}", self.iterations)
         _expect(0 <= self.percentile <= 100, "percentile rank", "0 to 100", self.percentile)
@@ -91,7 +91,7 @@ class PerfPlan:
         _expect(not self.op or self.op in operations, "op", known, self.op)
         if self.command == "atomic":
             self._check_atomic()
-        _expect(0 <= self.header <= _MOST_HEADER, "header", f"0 to {_MOST_HEADER} bytes", self.header)
+        _expect(0 <= self.header <= _MAX_HEADER, "header", f"0 to {_MAX_HEADER} bytes", self.header)
 
     def _check_atomic(self) -> None:
         """Check operation and datatype of libfabric's atomics; the NIC decides which combinations exist."""

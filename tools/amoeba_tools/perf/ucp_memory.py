@@ -19,17 +19,17 @@ class PutPingPong:
         self._side = side
         self._contents = [side.pieces(content, side.plan.layouts[0]) for content in side.payloads.contents]
         self._param = _param(side, self._contents[0][2], cb=self._over)
-        self._under_way = 0
+        self._outstanding = 0
         self._memory = memoryview(side.memory)[: side.plan.size]
 
     def send(self, number: int, peer: int) -> Steps:
-        while self._under_way:
+        while self._outstanding:
             yield
         buffer, count, _ = self._contents[number % len(self._contents)]
         to = self._side.peers[peer]
-        self._under_way += 1
+        self._outstanding += 1
         if ucp.ucp_put_nbx(to.ep, buffer, count, to.address, to.rkey, self._param) is None:
-            self._under_way -= 1
+            self._outstanding -= 1
 
     def receive(self, number: int, peer: int) -> Steps:
         """Wait for the last byte, and with verification for all bytes of the message."""
@@ -41,7 +41,7 @@ class PutPingPong:
         yield from self._side.flushed()
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
-        self._under_way -= 1
+        self._outstanding -= 1
         self._side.check(status, "a put")
 
 

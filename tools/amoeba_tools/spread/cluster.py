@@ -113,29 +113,29 @@ class Cluster:
 
     def run(self, function: Callable[[Any], Any], jobs: Sequence[Job]) -> Generator[Ending]:
         """Yield the endings as they come."""
-        under_way: dict[Any, int] = {}
+        outstanding: dict[Any, int] = {}
         over: queue.SimpleQueue[Any] = queue.SimpleQueue()
         left = deque(range(len(jobs)))
         last_seen = time.monotonic()
         try:
-            while left or under_way:
+            while left or outstanding:
                 present = self._present()
                 if present:
                     last_seen = time.monotonic()
-                    while left and len(under_way) < _AHEAD * present:
+                    while left and len(outstanding) < _AHEAD * present:
                         future = self._client.submit(_do, function, jobs[left[0]].argument, pure=False)
                         future.add_done_callback(over.put)
-                        under_way[future] = left.popleft()
+                        outstanding[future] = left.popleft()
                 elif self._client.status == "closed" or time.monotonic() - last_seen > self._patience:
                     break
-                for future in _ended(over, under_way):
-                    index = under_way.pop(future)
+                for future in _ended(over, outstanding):
+                    index = outstanding.pop(future)
                     yield Ending(index, jobs[index].name, *_outcome(future))
-            for index in sorted([*under_way.values(), *left]):
+            for index in sorted([*outstanding.values(), *left]):
                 yield Ending(index, jobs[index].name, failure=self._why_alone())
         finally:
             with contextlib.suppress(self._closed, OSError):  # where they are cancelled with the scheduler
-                self._client.cancel(list(under_way), force=True)
+                self._client.cancel(list(outstanding), force=True)
 
     def _present(self) -> int:
         """How many jobs can run now: none if the scheduler does not answer."""
@@ -154,13 +154,13 @@ class Cluster:
         self._client.close()
 
 
-def _ended(over: "queue.SimpleQueue[Any]", under_way: dict[Any, int]) -> list[Any]:
+def _ended(over: "queue.SimpleQueue[Any]", outstanding: dict[Any, int]) -> list[Any]:
     """Wait a moment, and return the jobs that have ended."""
     try:
         future = over.get(timeout=_LOOK)
     except queue.Empty:  # a scheduler that is gone tells of nothing
-        return [future for future in under_way if future.status != "pending"]
-    return [future] if future in under_way else []
+        return [future for future in outstanding if future.status != "pending"]
+    return [future] if future in outstanding else []
 
 
 def _outcome(future: Any) -> tuple[Any, str]:

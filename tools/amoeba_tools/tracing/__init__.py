@@ -3,11 +3,11 @@
 from amoeba_tools.tracing.atomic import COMPONENTS, Step, Traced, trace_fetch_atomic
 from amoeba_tools.tracing.operations import Operation, Packet, operations_of
 from amoeba_tools.tracing.packets import ShownPacket, packets_of
-from amoeba_tools.tracing.recorder import MOST_EVENTS, Posted, Recorder, Recording, Reported
+from amoeba_tools.tracing.recorder import MAX_EVENTS, Posted, Recorder, Recording, Reported
 
 __all__ = [
     "COMPONENTS",
-    "MOST_EVENTS",
+    "MAX_EVENTS",
     "Operation",
     "Packet",
     "Posted",

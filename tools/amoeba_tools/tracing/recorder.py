@@ -17,9 +17,9 @@ from amoeba_model.tlp import LinkPacket
 from amoeba_model.trace import BusEvent, Stage, TraceEvent
 from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 
-__all__ = ["MOST_EVENTS", "Posted", "Recorder", "Recording", "Reported"]
+__all__ = ["MAX_EVENTS", "Posted", "Recorder", "Recording", "Reported"]
 
-MOST_EVENTS = 1_000_000
+MAX_EVENTS = 1_000_000
 """Default number of events after which a recording ends: a page of so many is still readable."""
 _WRITTEN = 200
 """Cycles from a completion's event to its being read from the ring: it is on its way there for some of them."""
@@ -97,7 +97,7 @@ class Recorder:
     A program's cycles are the same with and without a recorder. Raises FI_EBUSY if another recorder is active.
     """
 
-    def __init__(self, *, limit: int = MOST_EVENTS, paused: bool = False) -> None:
+    def __init__(self, *, limit: int = MAX_EVENTS, paused: bool = False) -> None:
         self.limit = limit
         self._paused = paused
         self._pid = os.getpid()

@@ -121,7 +121,7 @@ class AsyncCompletionQueue(FabricObject):
         return taken
 
     @property
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         """The number of awaited operations that have not completed, also those whose task was cancelled."""
         return len(self._waiters)
 
@@ -268,5 +268,5 @@ class AsyncCompletionQueue(FabricObject):
         self._watch.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{self.under_way} operations under way"
+        state = "closed" if self.closed else f"{self.outstanding} operations under way"
         return f"<AsyncCompletionQueue {state}>"

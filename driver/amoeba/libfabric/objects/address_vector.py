@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["AddressVector", "Insertion", "rx_addr"]
 
 _ADDR_BITS = 64
-_MOST_RX_CTX_BITS = 8
+_MAX_RX_CTX_BITS = 8
 _NO_FLAGS = AvFlags(0)
 
 
@@ -83,8 +83,8 @@ class AddressVector(FabricObject):
         rx_ctx_bits = check_number("rx_ctx_bits", rx_ctx_bits)
         if name is not None:
             raise fabric_error(Errno.FI_ENOSYS, f"vectors are not shared between processes, so not by {name!r}")
-        if not 0 <= rx_ctx_bits <= _MOST_RX_CTX_BITS:
-            raise fabric_error(Errno.FI_EINVAL, f"rx_ctx_bits must be 0 to {_MOST_RX_CTX_BITS}, got {rx_ctx_bits}")
+        if not 0 <= rx_ctx_bits <= _MAX_RX_CTX_BITS:
+            raise fabric_error(Errno.FI_EINVAL, f"rx_ctx_bits must be 0 to {_MAX_RX_CTX_BITS}, got {rx_ctx_bits}")
         if flags & ~AvFlags.FI_EVENT:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an address vector is opened with FI_EVENT or not, got {flags!r}")
         super().__init__(domain)

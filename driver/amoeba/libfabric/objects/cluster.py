@@ -12,7 +12,7 @@ from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
-from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
+from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import attach, open_device
 from amoeba.devices.linked import patient
@@ -164,5 +164,5 @@ def _check_kinds(kinds: Sequence[str], progress: Progress) -> Progress:
 
 
 def _check_size(nics: int) -> None:
-    if not 1 <= nics <= MOST_NICS:
-        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {MOST_NICS} NICs, got {nics}")
+    if not 1 <= nics <= MAX_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {MAX_NICS} NICs, got {nics}")

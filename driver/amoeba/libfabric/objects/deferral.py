@@ -197,7 +197,7 @@ class DeferralQueue:
         heap = self._heaps.setdefault((deferral.counter, deferral.with_errors), [])
         heapq.heappush(heap, (deferral.threshold, deferral.serial, deferral))
         self.run()
-        self.stir()
+        self.kick()
 
     def progress(self) -> None:
         """Take the completions that counters wait for, and start due operations."""
@@ -210,7 +210,7 @@ class DeferralQueue:
         hears = listener in self._queues or listener in self._completions
         return hears and (bool(self._ready) or any(counter._active for counter, _ in self._heaps))
 
-    def stir(self) -> None:
+    def kick(self) -> None:
         """Kick the listeners of waiting operations: a counter may soon change, so they must be read."""
         if self._heaps:
             listeners: tuple[Listener, ...] = (*self._queues, *self._completions)

@@ -46,7 +46,7 @@ from amoeba.libfabric.objects.operations.operations import MAX_MESSAGE, TX_OP_FL
 from amoeba.libfabric.objects.operations.receiving import RX_OP_FLAGS
 from amoeba.libfabric.objects.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.nic.address import EndpointAddress
-from amoeba.nic.event_ring import MOST_EVENTS
+from amoeba.nic.event_ring import MAX_EVENTS
 from amoeba.nic.nic import Nic
 from amoeba.transport.rings import INJECT_SIZE
 
@@ -188,7 +188,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
             op_flags=RX_OP_FLAGS,
             msg_order=_ORDER,
             total_buffered_recv=parameters.unexpected * parameters.payload,
-            size=MOST_EVENTS,
+            size=MAX_EVENTS,
             iov_limit=MAX_RECEIVE_SEGMENTS,
         ),
         ep_attr=EpAttr(

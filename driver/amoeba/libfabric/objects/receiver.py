@@ -8,7 +8,7 @@ from amoeba.libfabric.objects.address_vector import AddressVector
 from amoeba.libfabric.objects.constants import BindFlags, Caps
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.counters import Counters
-from amoeba.nic.event_ring import MOST_EVENTS
+from amoeba.nic.event_ring import MAX_EVENTS
 from amoeba.transport.context import Context
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.receives import Outlet, Receives
@@ -74,8 +74,8 @@ class Receiver:
 
     def resize(self, rx_size: int) -> None:
         """Choose another ``rx_size``, before :meth:`start`."""
-        if not 1 <= rx_size <= MOST_EVENTS:
-            raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MOST_EVENTS}, got {rx_size}")
+        if not 1 <= rx_size <= MAX_EVENTS:
+            raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MAX_EVENTS}, got {rx_size}")
         self.rx_size = rx_size
 
     def set_min_multi_recv(self, size: int) -> None:

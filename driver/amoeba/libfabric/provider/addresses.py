@@ -18,7 +18,7 @@ from amoeba.libfabric.provider.sockaddr import SIZE, SockAddr
 
 __all__ = ["Addresses"]
 
-_MOST_ADDRESSES = 1 << 20
+_MAX_ADDRESSES = 1 << 20
 """Maximum number of addresses in one call: more than any NIC has peers."""
 _NOBODY = b""
 """An address that cannot be inserted."""
@@ -34,8 +34,8 @@ class Addresses:
     # fi_av
 
     def av_insert(self, av: int, addr: int, count: int, fi_addr: Any, flags: int, context: Any) -> int:
-        if count > _MOST_ADDRESSES:
-            raise fabric_error(Errno.FI_EINVAL, f"at most {_MOST_ADDRESSES} addresses are inserted, got {count}")
+        if count > _MAX_ADDRESSES:
+            raise fabric_error(Errno.FI_EINVAL, f"at most {_MAX_ADDRESSES} addresses are inserted, got {count}")
         data = bytes(self._memory.view(addr, count * SIZE))
         addresses = [_known(data[start : start + SIZE]) for start in range(0, len(data), SIZE)]
         return self._insert(av, addresses, fi_addr, flags, context)
@@ -55,8 +55,8 @@ class Addresses:
         name = self._memory.string(self._memory.require(service, "service"))
         assert host is not None
         assert name is not None
-        if nodes * services > _MOST_ADDRESSES:
-            raise fabric_error(Errno.FI_EINVAL, f"at most {_MOST_ADDRESSES} addresses, got {nodes} x {services}")
+        if nodes * services > _MAX_ADDRESSES:
+            raise fabric_error(Errno.FI_EINVAL, f"at most {_MAX_ADDRESSES} addresses, got {nodes} x {services}")
         addresses = []
         for each in following(host, nodes):
             for index in range(services):
@@ -86,23 +86,23 @@ class Addresses:
         vector = self._fids.thing(av, FidClass.AV)
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"removing has no flags, got {flags:#x}")
-        if count > _MOST_ADDRESSES:
-            raise fabric_error(Errno.FI_EINVAL, f"at most {_MOST_ADDRESSES} addresses are removed, got {count}")
+        if count > _MAX_ADDRESSES:
+            raise fabric_error(Errno.FI_EINVAL, f"at most {_MAX_ADDRESSES} addresses are removed, got {count}")
         if count:
             self._memory.require(fi_addr, "fi_addr")
         vector.remove(*(fi_addr[index] for index in range(count)))
 
     def av_lookup(self, av: int, number: int, addr: int, addrlen: Any) -> None:
         found = SockAddr.of(self._fids.thing(av, FidClass.AV).lookup(number)).pack()
-        room, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
-        some = found[:room]
+        space, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
+        some = found[:space]
         self._memory.view(addr, len(some))[:] = some
 
     def av_straddr(self, av: int, addr: int, buf: int, size: Any) -> None:
         self._fids.get(av, FidClass.AV)
         text = str(self._infos.sockaddr(self._memory.pointer(addr)))
-        room = self._memory.require(size, "len")[0]
-        size[0] = self._memory.put_string(self._memory.pointer(buf, "char *"), room, text)
+        space = self._memory.require(size, "len")[0]
+        size[0] = self._memory.put_string(self._memory.pointer(buf, "char *"), space, text)
 
     # fi_cm
 
@@ -120,10 +120,10 @@ class Addresses:
 
     def _tell(self, name: SockAddr, addr: int, addrlen: Any) -> int | None:
         """Store as much of an address as the buffer holds; FI_ETOOSMALL if the address is cut."""
-        room, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
-        some = name.pack()[:room]
+        space, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
+        some = name.pack()[:space]
         self._memory.view(addr, len(some))[:] = some
-        return -int(Errno.FI_ETOOSMALL) if room < SIZE else None
+        return -int(Errno.FI_ETOOSMALL) if space < SIZE else None
 
     def cm_setname(self, address: int, addr: int, addrlen: int) -> None:
         fid = self._fids.get(address)

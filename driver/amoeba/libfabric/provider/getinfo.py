@@ -12,7 +12,7 @@ from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.devices import default_parameters
-from amoeba.embed import Memory, out_of_turn
+from amoeba.embed import Memory, without_fair_lock
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.libfabric.objects.attributes import FabricAttr, Info, version
 from amoeba.libfabric.objects.constants import InfoFlags, MrMode, Progress, Threading
@@ -128,7 +128,7 @@ def host_of(node: str, *, numeric: bool = False) -> str:
     flags = socket.AI_NUMERICHOST if numeric else 0
     try:
         # a name server may take its time
-        found = out_of_turn(lambda: socket.getaddrinfo(node, None, socket.AF_INET, socket.SOCK_DGRAM, 0, flags))
+        found = without_fair_lock(lambda: socket.getaddrinfo(node, None, socket.AF_INET, socket.SOCK_DGRAM, 0, flags))
     except (OSError, UnicodeError) as error:
         raise fabric_error(Errno.FI_ENODATA, f"{node!r} cannot be resolved: {error}") from None
     return str(found[0][4][0])

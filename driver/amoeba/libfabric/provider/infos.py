@@ -15,7 +15,7 @@ __all__ = ["Infos", "Wanted"]
 
 _Attr = TypeVar("_Attr", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
 _STRINGS = ("name", "prov_name")
-_MOST_KEY = 4096
+_MAX_KEY = 4096
 """Bytes of an authorization key."""
 _FORMATS = (AddrFormat.FI_FORMAT_UNSPEC, AddrFormat.FI_SOCKADDR, AddrFormat.FI_SOCKADDR_IN)
 
@@ -86,7 +86,7 @@ class Infos:
     def _auth_key(self, c: Any) -> bytes:
         if not c.auth_key_size or c.auth_key == self._ffi.NULL:
             return b""
-        if c.auth_key_size > _MOST_KEY:
+        if c.auth_key_size > _MAX_KEY:
             raise fabric_error(Errno.FI_EINVAL, f"a key of {c.auth_key_size} bytes is none")
         return bytes(self._memory.view(c.auth_key, c.auth_key_size))
 

@@ -147,9 +147,9 @@ class Lifecycle:
         wanted = self._int(arg, "struct fi_mr_raw_attr *")
         size = self._memory.require(wanted.key_size, "key_size")
         base, key = fi_control(fid.thing, Control.FI_GET_RAW_MR)
-        room, size[0] = size[0], _RAW_KEY
-        if room < _RAW_KEY:
-            raise fabric_error(Errno.FI_ETOOSMALL, f"a raw key has {_RAW_KEY} bytes, there is room for {room}")
+        space, size[0] = size[0], _RAW_KEY
+        if space < _RAW_KEY:
+            raise fabric_error(Errno.FI_ETOOSMALL, f"a raw key has {_RAW_KEY} bytes, there is room for {space}")
         self._memory.view(wanted.raw_key, _RAW_KEY)[:] = key
         self._memory.require(wanted.base_addr, "base_addr")[0] = base
 

@@ -7,7 +7,7 @@ from amoeba_model.device import DeviceError
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.embed import ProcessNic, out_of_turn, process_nic, wait_until
+from amoeba.embed import ProcessNic, process_nic, wait_until, without_fair_lock
 from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.constants import Progress
 from amoeba.libfabric.objects.domain import Domain
@@ -104,7 +104,7 @@ class Process:
         limit = seconds(timeout)
         if waiting is not None and self.automatic:
             found = now()
-            return out_of_turn(lambda: waiting(limit)) if found is None else found
+            return without_fair_lock(lambda: waiting(limit)) if found is None else found
         found = None
 
         def ready() -> bool:

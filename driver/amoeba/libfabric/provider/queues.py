@@ -6,7 +6,7 @@ from typing import Any
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
 from amoeba.core.waiting import HasFileno, readable_within
-from amoeba.embed import Memory, out_of_turn
+from amoeba.embed import Memory, without_fair_lock
 from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
@@ -21,14 +21,14 @@ from amoeba.libfabric.provider.triggers import TriggeredAt
 __all__ = ["Queues"]
 
 _EAGAIN, _EAVAIL = -int(Errno.FI_EAGAIN), -int(Errno.FI_EAVAIL)
-_MOST_ENTRIES = 1 << 12
+_MAX_ENTRIES = 1 << 12
 """Maximum number of entries of one call."""
-_MOST_EVENT = 1 << 16
+_MAX_EVENT = 1 << 16
 """Maximum bytes of an event that a program writes."""
 _EQ_ENTRY = struct.Struct("=QQQ")
 _EQ_CM_ENTRY = struct.Struct("=QQ")
 _PEEK = int(EqFlags.FI_PEEK)
-_MOST_REST = 0.05
+_MAX_REST = 0.05
 """Seconds of one sleep."""
 _API_1_5 = version(1, 5)
 
@@ -51,7 +51,7 @@ class Queues:
         fid = self._fids.get(cq, FidClass.CQ)
         if not buf and count:
             raise fabric_error(Errno.FI_EINVAL, f"expected room for {count} entries, got NULL")
-        taken = self._take(fid.thing, min(count, _MOST_ENTRIES))
+        taken = self._take(fid.thing, min(count, _MAX_ENTRIES))
         return taken if isinstance(taken, int) else self._store(fid, taken, buf, source)
 
     def _take(self, queue: CompletionQueue[Any], count: int) -> list[tuple[Any, int]] | int:
@@ -84,7 +84,7 @@ class Queues:
             raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
         if not buf or not count:
             raise fabric_error(Errno.FI_EINVAL, f"expected room for entries, got {count} at {buf:#x}")
-        count = min(count, _MOST_ENTRIES)
+        count = min(count, _MAX_ENTRIES)
         least = min(max(cond, 1), count) if settings.threshold else 1
         taken: list[tuple[Any, int]] = []
 
@@ -177,7 +177,7 @@ class Queues:
 
     def _rest(self, fid: Fid, left: float | None) -> None:
         """Sleep until the queue has an event, or a frame has arrived for the NIC."""
-        longest = _MOST_REST if left is None else min(left, _MOST_REST)
+        longest = _MAX_REST if left is None else min(left, _MAX_REST)
         outside = self._process.nic.network.outside
         descriptors: list[int | HasFileno] = [] if outside is None else [outside]
         if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
@@ -247,8 +247,8 @@ class Queues:
         fid = self._fids.get(eq, FidClass.EQ)
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"writing has no flags, got {flags:#x}")
-        if size > _MOST_EVENT:
-            raise fabric_error(Errno.FI_EINVAL, f"an event has at most {_MOST_EVENT} bytes, got {size}")
+        if size > _MAX_EVENT:
+            raise fabric_error(Errno.FI_EINVAL, f"an event has at most {_MAX_EVENT} bytes, got {size}")
         fid.thing.write(event, context=_Written(self._memory.view(buf, size)))
         return size
 
@@ -276,7 +276,7 @@ class Queues:
     def cntr_wait(self, cntr: int, threshold: int, timeout: int) -> int:
         counter = self._fids.thing(cntr, FidClass.CNTR)
         if self._process.automatic:
-            out_of_turn(lambda: counter.wait(threshold, seconds(timeout)))
+            without_fair_lock(lambda: counter.wait(threshold, seconds(timeout)))
             return 0
         errors = counter.expected_errors
 
@@ -292,12 +292,12 @@ class Queues:
 
     def fabric_trywait(self, fabric: int, fids: Any, count: int) -> int:
         self._fids.get(fabric, FidClass.FABRIC)
-        if not 0 < count <= _MOST_ENTRIES:
-            raise fabric_error(Errno.FI_EINVAL, f"expected 1 to {_MOST_ENTRIES} objects, got {count}")
+        if not 0 < count <= _MAX_ENTRIES:
+            raise fabric_error(Errno.FI_EINVAL, f"expected 1 to {_MAX_ENTRIES} objects, got {count}")
         self._memory.require(fids, "fids")
         waited = (FidClass.CQ, FidClass.EQ, FidClass.CNTR, FidClass.WAIT)
-        things = [self._fids.thing(fids[index], *waited) for index in range(count)]
-        return 0 if self._process.fabric.trywait(*things) else _EAGAIN
+        handles = [self._fids.thing(fids[index], *waited) for index in range(count)]
+        return 0 if self._process.fabric.trywait(*handles) else _EAGAIN
 
     def wait_wait(self, waitset: int, timeout: int) -> int:
         waits = self._fids.thing(waitset, FidClass.WAIT)
@@ -307,7 +307,7 @@ class Queues:
             return None if self._process.fabric.trywait(waits) else 0
 
         if self._process.automatic:
-            out_of_turn(lambda: waits.wait(seconds(timeout)))
+            without_fair_lock(lambda: waits.wait(seconds(timeout)))
             return 0
         return -int(Errno.FI_ETIMEDOUT) if self._process.wait(now, timeout) is None else 0
 

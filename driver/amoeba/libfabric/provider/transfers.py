@@ -16,9 +16,9 @@ from amoeba.libfabric.provider.triggers import Triggers
 
 __all__ = ["Transfers", "Vectors"]
 
-_MOST_SEGMENTS = 1 << 14
+_MAX_SEGMENTS = 1 << 14
 """Maximum number of segments of one vector: more than any ring holds."""
-_MOST_BYTES = 1 << 40
+_MAX_BYTES = 1 << 40
 _EMPTY = bytearray()
 _TRIGGER = int(OpFlags.FI_TRIGGER)
 _DATATYPES = {int(datatype): datatype for datatype in Datatype}
@@ -46,8 +46,8 @@ class Vectors:
         return [view(each.addr, each.count * size) for each in self._entries(ioc, count)]
 
     def _entries(self, array: Any, count: int) -> Any:
-        if count > _MOST_SEGMENTS:
-            raise fabric_error(Errno.FI_EINVAL, f"expected at most {_MOST_SEGMENTS} segments, got {count}")
+        if count > _MAX_SEGMENTS:
+            raise fabric_error(Errno.FI_EINVAL, f"expected at most {_MAX_SEGMENTS} segments, got {count}")
         self._memory.require(array, "iov")
         return [array[index] for index in range(count)]
 
@@ -100,7 +100,7 @@ class Transfers:
         """Return C's memory in place."""
         if not length:
             return _EMPTY
-        if not address or length > _MOST_BYTES:
+        if not address or length > _MAX_BYTES:
             raise fabric_error(Errno.FI_EINVAL, f"expected memory, got {length} bytes at {address:#x}")
         return self._buffer(self._cast(self._bytes, address), length)
 
@@ -307,9 +307,9 @@ class Transfers:
         thing = self._with_options(ep).getopt
         self._memory.require(optlen, "optlen")
         value = thing(level, optname)
-        room, optlen[0] = optlen[0], 8
-        if room < 8:
-            raise fabric_error(Errno.FI_ETOOSMALL, f"an option has 8 bytes, there is room for {room}")
+        space, optlen[0] = optlen[0], 8
+        if space < 8:
+            raise fabric_error(Errno.FI_ETOOSMALL, f"an option has 8 bytes, there is room for {space}")
         self._memory.view(optval, 8)[:] = value.to_bytes(8, "little")
 
     def opt_set(self, ep: int, level: int, optname: int, optval: int, optlen: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from amoeba.embed import Memory
 from amoeba.openucx.libucp.buffers import Buffers
 from amoeba.openucx.libucp.completions import SENT, Completions
-from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.ucp.calls.atomics import (
     ucp_atomic_add32,
     ucp_atomic_add64,
@@ -32,12 +32,12 @@ _SIZES = (4, 8)
 class Atomics:
     """Atomics on peers' numbers."""
 
-    def __init__(self, memory: Memory, things: Things, completions: Completions, buffers: Buffers) -> None:
-        self._memory, self._things = memory, things
+    def __init__(self, memory: Memory, handles: HandleTable, completions: Completions, buffers: Buffers) -> None:
+        self._memory, self._handles = memory, handles
         self._completions, self._buffers = completions, buffers
 
     def _target(self, ep: int, rkey: int) -> tuple[Endpoint, RemoteKey]:
-        return self._things.get(ep, Endpoint), self._things.get(rkey, RemoteKey)
+        return self._handles.get(ep, Endpoint), self._handles.get(rkey, RemoteKey)
 
     def ucp_atomic_post(self, ep: int, opcode: int, value: int, op_size: int, remote_addr: int, rkey: int) -> int:
         found, key = self._target(ep, rkey)

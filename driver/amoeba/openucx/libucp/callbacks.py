@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from amoeba.embed import out_of_turn
+from amoeba.embed import without_fair_lock
 from amoeba.openucx.ucp.worker_base import WorkerBase
 
 __all__ = ["call_aside", "caller", "elsewhere"]
@@ -26,7 +26,7 @@ def caller(is_deputy: Callable[[], int]) -> Callable[..., Any]:
 
 def call_aside(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of the program's that may wait for another thread, which has its turns meanwhile."""
-    return out_of_turn(functools.partial(function, *arguments))
+    return without_fair_lock(functools.partial(function, *arguments))
 
 
 def elsewhere(worker: WorkerBase) -> bool:

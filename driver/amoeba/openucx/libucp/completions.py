@@ -11,9 +11,9 @@ from amoeba.embed import Memory, wait_until
 from amoeba.openucx.libucp.buffers import BYTES
 from amoeba.openucx.libucp.callbacks import caller, elsewhere
 from amoeba.openucx.libucp.fields import write_attributes
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.library import REQUEST_SIZE
 from amoeba.openucx.libucp.process import Process
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.ucp.calls.requests import (
     ucp_request_alloc,
     ucp_request_cancel,
@@ -75,9 +75,9 @@ _new = object.__new__
 class Completions:
     """The requests of the process."""
 
-    def __init__(self, ffi: Any, lib: Any, memory: Memory, things: Things, process: Process) -> None:
+    def __init__(self, ffi: Any, lib: Any, memory: Memory, handles: HandleTable, process: Process) -> None:
         self._ffi, self._lib, self._null = ffi, lib, ffi.NULL
-        self._memory, self._things, self._process = memory, things, process
+        self._memory, self._handles, self._process = memory, handles, process
         self.call = caller(lib.amoeba_is_deputy)
         self._requests: dict[int, RequestMemory] = {}
         """By address."""
@@ -127,7 +127,7 @@ class Completions:
         spare = self._spare.setdefault(worker, [])
         place = next((index for index, each in enumerate(spare) if each.done), None)
         if place is None:
-            request = ucp_request_alloc(self._things.get(worker, Worker))
+            request = ucp_request_alloc(self._handles.get(worker, Worker))
         else:
             request = spare.pop(place)
             request.request = None
@@ -366,11 +366,11 @@ class Completions:
     def ucp_request_query(self, request: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
         mask = attr.field_mask
-        room = attr.debug_string_size if mask & _INFO_SIZE else 0
-        wanted = ucp_request_attr_t(field_mask=mask & ~(0 if room else _INFO_STRING), debug_string_size=room)
+        space = attr.debug_string_size if mask & _INFO_SIZE else 0
+        wanted = ucp_request_attr_t(field_mask=mask & ~(0 if space else _INFO_STRING), debug_string_size=space)
 
         def put(given: Any, text: str) -> None:
-            self._memory.put_string(self._memory.require(given.debug_string, "attr.debug_string"), room, text)
+            self._memory.put_string(self._memory.require(given.debug_string, "attr.debug_string"), space, text)
 
         filled = ucp_request_query(self._find(request), wanted)
         write_attributes(
@@ -378,7 +378,7 @@ class Completions:
         )
 
     def ucp_request_cancel(self, worker: int, request: int) -> None:
-        ucp_request_cancel(self._things.get(worker, Worker), self._find(request))
+        ucp_request_cancel(self._handles.get(worker, Worker), self._find(request))
 
     def ucp_request_free(self, request: int) -> None:
         self._free(request, ucp_request_free)

@@ -6,9 +6,9 @@ from typing import Any
 from amoeba.embed import Memory
 from amoeba.openucx.libucp.completions import Completions
 from amoeba.openucx.libucp.fields import read_params, write_attributes
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.library import REQUEST_SIZE
 from amoeba.openucx.libucp.process import Process
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.ucp.calls.contexts import ucp_cleanup, ucp_context_print_info, ucp_context_query, ucp_init_version
 from amoeba.openucx.ucp.config import (
     ucp_config_modify,
@@ -41,10 +41,10 @@ class Contexts:
     """The calls that a program begins with."""
 
     def __init__(
-        self, ffi: Any, memory: Memory, things: Things, completions: Completions, process: Process, printer: Printer
+        self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, process: Process, printer: Printer
     ) -> None:
         self._null = ffi.NULL
-        self._memory, self._things, self._completions = memory, things, completions
+        self._memory, self._handles, self._completions = memory, handles, completions
         self._process, self._printer = process, printer
 
     def ucp_lib_query(self, attr: Any) -> None:
@@ -54,13 +54,13 @@ class Contexts:
     def ucp_config_read(self, env_prefix: Any, filename: Any, config_p: Any) -> None:
         self._memory.require(config_p, "config_p")
         config = ucp_config_read(self._memory.string(env_prefix), self._memory.string(filename))
-        config_p[0] = self._things.add(config)
+        config_p[0] = self._handles.add(config)
 
     def ucp_config_release(self, config: int) -> None:
-        ucp_config_release(self._things.remove(config, ucp_config_t))
+        ucp_config_release(self._handles.remove(config, ucp_config_t))
 
     def ucp_config_modify(self, config: int, name: Any, value: Any) -> None:
-        found = self._things.get(config, ucp_config_t)
+        found = self._handles.get(config, ucp_config_t)
         self._memory.require(name, "name")
         self._memory.require(value, "value")
         ucp_config_modify(found, self._memory.string(name) or "", self._memory.string(value) or "")
@@ -68,7 +68,7 @@ class Contexts:
     def ucp_config_print(self, config: int, stream: Any, title: Any, print_flags: int) -> None:
         text = io.StringIO()
         flags = print_flags & 0xFFFF_FFFF
-        ucp_config_print(self._things.get(config, ucp_config_t), text, self._memory.string(title), flags)
+        ucp_config_print(self._handles.get(config, ucp_config_t), text, self._memory.string(title), flags)
         self._printer.to(stream, text)
 
     def ucp_init_version(
@@ -77,7 +77,7 @@ class Contexts:
         self._memory.require(context_p, "context_p")
         functions = {"request_init": lambda function: function, "request_cleanup": lambda function: function}
         taken = read_params(self._memory, params, ucp_params_t, {**functions, "name": self._memory.string})
-        settings = self._things.get(config, ucp_config_t) if config else None
+        settings = self._handles.get(config, ucp_config_t) if config else None
         taken.request_init, taken.request_cleanup = self._completions.hooks(
             taken.request_size or 0, taken.request_init or self._null, taken.request_cleanup or self._null
         )
@@ -90,20 +90,20 @@ class Contexts:
         except BaseException:
             self._process.drop()
             raise
-        context_p[0] = self._things.add(made)
+        context_p[0] = self._handles.add(made)
 
     def ucp_cleanup(self, context: int) -> None:
-        found = self._things.get(context, Context)
+        found = self._handles.get(context, Context)
         if found.closed:  # the context of the process that has forked this one
-            self._things.remove(context, Context)
+            self._handles.remove(context, Context)
             return
         ucp_cleanup(found)
-        self._things.remove(context, Context)
+        self._handles.remove(context, Context)
         self._process.drop()
 
     def ucp_context_query(self, context: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
-        filled = ucp_context_query(self._things.get(context, Context), ucp_context_attr_t(field_mask=attr.field_mask))
+        filled = ucp_context_query(self._handles.get(context, Context), ucp_context_attr_t(field_mask=attr.field_mask))
         if filled.asks("request_size"):
             filled.request_size = REQUEST_SIZE
         write_attributes(self._memory, attr, filled, {"name": self.put_name})
@@ -114,5 +114,5 @@ class Contexts:
 
     def ucp_context_print_info(self, context: int, stream: Any) -> None:
         text = io.StringIO()
-        ucp_context_print_info(self._things.get(context, Context), text)
+        ucp_context_print_info(self._handles.get(context, Context), text)
         self._printer.to(stream, text)

@@ -10,8 +10,8 @@ from amoeba.openucx.libucp.callbacks import call_aside
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Writer, read_params, write_attributes
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.sockaddr import STORAGE, read_sockaddr, sockaddr_bytes
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.ucp.calls.endpoints import (
     ucp_ep_close_nb,
     ucp_ep_close_nbx,
@@ -56,21 +56,21 @@ _FLUSH = int(ucp_ep_close_mode.UCP_EP_CLOSE_MODE_FLUSH)
 class Endpoints:
     """Connections to other workers."""
 
-    def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, printer: Printer) -> None:
+    def __init__(self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, printer: Printer) -> None:
         self._ffi, self._null = ffi, ffi.NULL
-        self._memory, self._things, self._completions, self._printer = memory, things, completions, printer
+        self._memory, self._handles, self._completions, self._printer = memory, handles, completions, printer
         self.rings: dict[int, TransmitRings] = {}
         """The rings through which each endpoint posts, by endpoint number."""
         self.unread: dict[int, dict[int, memoryview]] = {}
         """Stream data that the program holds, by endpoint number and address."""
 
     def _get(self, number: int) -> Endpoint:
-        return self._things.get(number, Endpoint)
+        return self._handles.get(number, Endpoint)
 
     def number(self, endpoint: ucp_ep_h) -> int:
         """Return the number of an endpoint, which has one from its first use until it is closed."""
         assert isinstance(endpoint, Endpoint)
-        known = self._things.of(endpoint, endpoint.worker)
+        known = self._handles.of(endpoint, endpoint.worker)
         if known not in self.unread:
             self.unread[known] = {}
             self.rings[known] = endpoint.worker.rings
@@ -87,8 +87,8 @@ class Endpoints:
         """Invalidate C's handle."""
         self.unread.pop(number, None)
         self.rings.pop(number, None)
-        if self._things.has(number, Endpoint):
-            self._things.remove(number, Endpoint)
+        if self._handles.has(number, Endpoint):
+            self._handles.remove(number, Endpoint)
 
     def _params(self, params: Any) -> ucp_ep_params_t:
         def address(start: Any) -> bytes:
@@ -106,18 +106,18 @@ class Endpoints:
             "address": address,
             "err_handler": handler,
             "sockaddr": lambda given: read_sockaddr(self._memory, given, "params.sockaddr"),
-            "conn_request": lambda number: self._things.get(number, ConnectionRequest),
+            "conn_request": lambda number: self._handles.get(number, ConnectionRequest),
             "name": self._memory.string,
         }
         return read_params(self._memory, params, ucp_ep_params_t, readers)
 
     def ucp_ep_create(self, worker: int, params: Any, ep_p: Any) -> None:
         self._memory.require(ep_p, "ep_p")
-        found = self._things.get(worker, Worker)
+        found = self._handles.get(worker, Worker)
         taken = self._params(params)
         made = ucp_ep_create(found, taken)
         if taken.conn_request is not None:
-            self._things.remove(params.conn_request, ConnectionRequest)
+            self._handles.remove(params.conn_request, ConnectionRequest)
         ep_p[0] = self.number(made)
 
     def ucp_ep_modify_nb(self, ep: int, params: Any) -> None:
@@ -189,14 +189,14 @@ class Endpoints:
 
     def ucp_listener_create(self, worker: int, params: Any, listener_p: Any) -> None:
         self._memory.require(listener_p, "listener_p")
-        found = self._things.get(worker, Worker)
+        found = self._handles.get(worker, Worker)
 
         def connected(given: Any) -> ucp_listener_conn_handler_t:
             cb = given.cb
             if cb == self._null:
                 return ucp_listener_conn_handler_t(None, given.arg)
             return ucp_listener_conn_handler_t(
-                lambda request, arg: call_aside(cb, self._things.add(request, found), arg), given.arg
+                lambda request, arg: call_aside(cb, self._handles.add(request, found), arg), given.arg
             )
 
         def accepted(given: Any) -> ucp_listener_accept_handler_t:
@@ -211,25 +211,25 @@ class Endpoints:
             "accept_handler": accepted,
         }
         taken = read_params(self._memory, params, ucp_listener_params_t, readers)
-        listener_p[0] = self._things.add(ucp_listener_create(found, taken), found)
+        listener_p[0] = self._handles.add(ucp_listener_create(found, taken), found)
 
     def ucp_listener_destroy(self, listener: int) -> None:
-        ucp_listener_destroy(self._things.get(listener, Listener))
-        self._things.remove(listener, Listener)
+        ucp_listener_destroy(self._handles.get(listener, Listener))
+        self._handles.remove(listener, Listener)
 
     def ucp_listener_query(self, listener: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
         wanted = ucp_listener_attr_t(field_mask=attr.field_mask)
-        filled = ucp_listener_query(self._things.get(listener, Listener), wanted)
+        filled = ucp_listener_query(self._handles.get(listener, Listener), wanted)
         write_attributes(self._memory, attr, filled, {"sockaddr": self._put_sockaddr("sockaddr")})
 
     def ucp_listener_reject(self, listener: int, conn_request: int) -> None:
-        found = self._things.get(listener, Listener)
-        ucp_listener_reject(found, self._things.get(conn_request, ConnectionRequest))
-        self._things.remove(conn_request, ConnectionRequest)
+        found = self._handles.get(listener, Listener)
+        ucp_listener_reject(found, self._handles.get(conn_request, ConnectionRequest))
+        self._handles.remove(conn_request, ConnectionRequest)
 
     def ucp_conn_request_query(self, conn_request: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
         wanted = ucp_conn_request_attr_t(field_mask=attr.field_mask)
-        filled = ucp_conn_request_query(self._things.get(conn_request, ConnectionRequest), wanted)
+        filled = ucp_conn_request_query(self._handles.get(conn_request, ConnectionRequest), wanted)
         write_attributes(self._memory, attr, filled, {"client_address": self._put_sockaddr("client_address")})

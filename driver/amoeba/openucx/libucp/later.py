@@ -4,7 +4,7 @@ from typing import Any
 
 from amoeba.embed import Memory
 from amoeba.openucx.libucp.buffers import Buffers
-from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.workers import Given
 from amoeba.openucx.ucp.calls.memory import ucp_rkey_pack
 from amoeba.openucx.ucp.datatypes import source
@@ -25,15 +25,15 @@ _CLASS = 7
 class Later:
     """Functions and fields that UCX 1.12 does not have."""
 
-    def __init__(self, memory: Memory, things: Things, buffers: Buffers, given: Given) -> None:
-        self._memory, self._things, self._buffers, self._given = memory, things, buffers, given
+    def __init__(self, memory: Memory, handles: HandleTable, buffers: Buffers, given: Given) -> None:
+        self._memory, self._handles, self._buffers, self._given = memory, handles, buffers, given
 
     def ucp_memh_pack(self, memh: int, params: Any, buffer_p: Any, buffer_size_p: Any) -> None:
         """Pack a key. Raises UNSUPPORTED for a handle that peers would map: the NIC cannot do that."""
         self._memory.require(params, "params")
         self._memory.require(buffer_p, "buffer_p")
         self._memory.require(buffer_size_p, "buffer_size_p")
-        found = self._things.get(memh, MappedMemory)
+        found = self._handles.get(memh, MappedMemory)
         if params.field_mask & _FLAGS and params.flags & _EXPORT:
             raise ucs_error(UcsStatus.UCS_ERR_UNSUPPORTED, "memory handles cannot be exported")
         packed, size = ucp_rkey_pack(found.context, found)
@@ -48,8 +48,8 @@ class Later:
         self._memory.require(result, "result")
         if self._memory.require(params, "params").field_mask:
             raise invalid_param(f"params.field_mask: expected 0, got {params.field_mask:#x}")
-        found = self._things.get(worker, Worker)
-        keys = [self._things.get(rkey, RemoteKey) for rkey in (rkey1, rkey2)]
+        found = self._handles.get(worker, Worker)
+        keys = [self._handles.get(rkey, RemoteKey) for rkey in (rkey1, rkey2)]
         if any(key.endpoint.worker is not found for key in keys):
             raise invalid_param("expected two keys of this worker")
         first, second = (key.identity for key in keys)

@@ -9,7 +9,7 @@ from amoeba.core.buffers import address_of
 from amoeba.embed import Memory
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import read_params, write_attributes
-from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.workers import Given
 from amoeba.openucx.ucp.calls.memory import (
     ucp_ep_rkey_unpack,
@@ -34,38 +34,38 @@ __all__ = ["Mapped"]
 class Mapped:
     """Calls on memory that peers may access."""
 
-    def __init__(self, memory: Memory, things: Things, printer: Printer, given: Given) -> None:
-        self._memory, self._things, self._printer, self._given = memory, things, printer, given
+    def __init__(self, memory: Memory, handles: HandleTable, printer: Printer, given: Given) -> None:
+        self._memory, self._handles, self._printer, self._given = memory, handles, printer, given
 
     def ucp_mem_map(self, context: int, params: Any, memh_p: Any) -> None:
         self._memory.require(memh_p, "memh_p")
-        found = self._things.get(context, Context)
+        found = self._handles.get(context, Context)
         taken = read_params(self._memory, params, ucp_mem_map_params_t, {"address": lambda address: address or None})
-        memh_p[0] = self._things.add(ucp_mem_map(found, taken), found)
+        memh_p[0] = self._handles.add(ucp_mem_map(found, taken), found)
 
     def ucp_mem_unmap(self, context: int, memh: int) -> None:
-        ucp_mem_unmap(self._things.get(context, Context), self._things.get(memh, MappedMemory))
-        self._things.remove(memh, MappedMemory)
+        ucp_mem_unmap(self._handles.get(context, Context), self._handles.get(memh, MappedMemory))
+        self._handles.remove(memh, MappedMemory)
 
     def ucp_mem_query(self, memh: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
-        found = self._things.get(memh, MappedMemory)
+        found = self._handles.get(memh, MappedMemory)
         write_attributes(self._memory, attr, ucp_mem_query(found, ucp_mem_attr_t(field_mask=attr.field_mask)))
 
     def ucp_mem_print_info(self, mem_size: Any, context: int, stream: Any) -> None:
         text = io.StringIO()
         self._memory.require(mem_size, "mem_size")
-        ucp_mem_print_info(self._memory.string(mem_size) or "", self._things.get(context, Context), text)
+        ucp_mem_print_info(self._memory.string(mem_size) or "", self._handles.get(context, Context), text)
         self._printer.to(stream, text)
 
     def ucp_mem_advise(self, context: int, memh: int, params: Any) -> None:
         taken = read_params(self._memory, params, ucp_mem_advise_params_t)
-        ucp_mem_advise(self._things.get(context, Context), self._things.get(memh, MappedMemory), taken)
+        ucp_mem_advise(self._handles.get(context, Context), self._handles.get(memh, MappedMemory), taken)
 
     def ucp_rkey_pack(self, context: int, memh: int, rkey_buffer_p: Any, size_p: Any) -> None:
         self._memory.require(rkey_buffer_p, "rkey_buffer_p")
         self._memory.require(size_p, "size_p")
-        packed, size = ucp_rkey_pack(self._things.get(context, Context), self._things.get(memh, MappedMemory))
+        packed, size = ucp_rkey_pack(self._handles.get(context, Context), self._handles.get(memh, MappedMemory))
         rkey_buffer_p[0] = self._given.copy(packed)
         size_p[0] = size
 
@@ -74,14 +74,14 @@ class Mapped:
 
     def ucp_ep_rkey_unpack(self, ep: int, rkey_buffer: int, rkey_p: Any) -> None:
         self._memory.require(rkey_p, "rkey_p")
-        found = self._things.get(ep, Endpoint)
+        found = self._handles.get(ep, Endpoint)
         packed = bytes(self._memory.view(rkey_buffer, UCP_REMOTE_KEY.size))
-        rkey_p[0] = self._things.add(ucp_ep_rkey_unpack(found, packed), found)
+        rkey_p[0] = self._handles.add(ucp_ep_rkey_unpack(found, packed), found)
 
     def ucp_rkey_ptr(self, rkey: int, raddr: int, addr_p: Any) -> None:
         self._memory.require(addr_p, "addr_p")
-        addr_p[0] = address_of(ucp_rkey_ptr(self._things.get(rkey, RemoteKey), raddr))
+        addr_p[0] = address_of(ucp_rkey_ptr(self._handles.get(rkey, RemoteKey), raddr))
 
     def ucp_rkey_destroy(self, rkey: int) -> None:
-        ucp_rkey_destroy(self._things.get(rkey, RemoteKey))
-        self._things.remove(rkey, RemoteKey)
+        ucp_rkey_destroy(self._handles.get(rkey, RemoteKey))
+        self._handles.remove(rkey, RemoteKey)

@@ -8,7 +8,7 @@ from amoeba.openucx.libucp.buffers import Buffers
 from amoeba.openucx.libucp.completions import COUNTED, SENT, Completions
 from amoeba.openucx.libucp.endpoints import Endpoints
 from amoeba.openucx.libucp.fields import read_params
-from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.workers import Workers
 from amoeba.openucx.ucp.active_messages import AmDescriptor
 from amoeba.openucx.ucp.calls.active_messages import (
@@ -50,22 +50,22 @@ class Messages:
         self,
         ffi: Any,
         memory: Memory,
-        things: Things,
+        handles: HandleTable,
         completions: Completions,
         buffers: Buffers,
         workers: Workers,
         endpoints: Endpoints,
     ) -> None:
         self._ffi, self._null = ffi, ffi.NULL
-        self._memory, self._things = memory, things
+        self._memory, self._handles = memory, handles
         self._completions, self._buffers = completions, buffers
         self._workers, self._endpoints = workers, endpoints
 
     def _ep(self, number: int) -> Endpoint:
-        return self._things.get(number, Endpoint)
+        return self._handles.get(number, Endpoint)
 
     def _worker(self, number: int) -> Worker:
-        return self._things.get(number, Worker)
+        return self._handles.get(number, Worker)
 
     # Active messages
 
@@ -105,7 +105,7 @@ class Messages:
         if data is None:
             return 0
         if isinstance(data, AmDescriptor):
-            return self._things.add(data, self._worker(worker))
+            return self._handles.add(data, self._worker(worker))
         address = address_of(data)
         if kept:
             self._workers.kept.setdefault(worker, {})[address] = data
@@ -119,12 +119,12 @@ class Messages:
 
     def _forget(self, worker: int, address: int) -> None:
         self._workers.kept.get(worker, {}).pop(address, None)
-        if self._things.has(address, AmDescriptor):
-            self._things.remove(address, AmDescriptor)
+        if self._handles.has(address, AmDescriptor):
+            self._handles.remove(address, AmDescriptor)
 
     def _kept(self, worker: int, address: int) -> Any:
-        if self._things.has(address, AmDescriptor):
-            return self._things.get(address, AmDescriptor)
+        if self._handles.has(address, AmDescriptor):
+            return self._handles.get(address, AmDescriptor)
         found = self._workers.kept.get(worker, {}).get(address)
         if found is None:
             raise invalid_param(f"data: expected what a handler of this worker keeps, got {address:#x}")

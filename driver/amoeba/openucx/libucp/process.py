@@ -6,7 +6,7 @@ from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["Process"]
 
-_MOST_STEPS = 64
+_MAX_STEPS = 64
 """Maximum number of steps of a posting call before it returns."""
 
 
@@ -49,7 +49,7 @@ class Process:
         if not network.devices:
             return
         rings.announce()
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             network.step(at_once=True)
             if network.patience:
                 return

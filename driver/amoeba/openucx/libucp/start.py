@@ -13,12 +13,12 @@ from amoeba.openucx.libucp.buffers import Buffers
 from amoeba.openucx.libucp.completions import Completions
 from amoeba.openucx.libucp.contexts import Contexts, Printer
 from amoeba.openucx.libucp.endpoints import Endpoints
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.later import Later
 from amoeba.openucx.libucp.library import LIBRARY
 from amoeba.openucx.libucp.mapped import Mapped
 from amoeba.openucx.libucp.messages import Messages
 from amoeba.openucx.libucp.process import Process
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.libucp.transfers import Transfers
 from amoeba.openucx.libucp.workers import Given, Workers
 from amoeba.openucx.ucp.status import UcsError, UcsStatus, status_of
@@ -63,20 +63,20 @@ def start(binding: Binding) -> None:
     ffi, lib = binding.ffi, binding.lib
     binding.teller.expected += (UcsError,)
     binding.teller.is_mistake = lambda function, error: isinstance(error, UcsError) and error.status in _MISTAKES
-    memory, things, process, printer = Memory(ffi), Things(), Process(), Printer(lib)
+    memory, handles, process, printer = Memory(ffi), HandleTable(), Process(), Printer(lib)
     given, buffers = Given(lib, memory), Buffers(ffi, memory)
-    completions = Completions(ffi, lib, memory, things, process)
-    workers = Workers(binding, memory, things, completions, process, printer, given)
-    endpoints = Endpoints(ffi, memory, things, completions, printer)
+    completions = Completions(ffi, lib, memory, handles, process)
+    workers = Workers(binding, memory, handles, completions, process, printer, given)
+    endpoints = Endpoints(ffi, memory, handles, completions, printer)
     parts: tuple[Any, ...] = (
-        Contexts(ffi, memory, things, completions, process, printer),
+        Contexts(ffi, memory, handles, completions, process, printer),
         workers,
         endpoints,
-        Mapped(memory, things, printer, given),
-        Transfers(ffi, memory, things, completions, buffers),
-        Atomics(memory, things, completions, buffers),
-        Messages(ffi, memory, things, completions, buffers, workers, endpoints),
-        Later(memory, things, buffers, given),
+        Mapped(memory, handles, printer, given),
+        Transfers(ffi, memory, handles, completions, buffers),
+        Atomics(memory, handles, completions, buffers),
+        Messages(ffi, memory, handles, completions, buffers, workers, endpoints),
+        Later(memory, handles, buffers, given),
         completions,
         buffers,
     )
@@ -95,7 +95,7 @@ def sent_off(
     def call(ep: int, *arguments: Any) -> Any:
         result = function(ep, *arguments)
         rings = rings_of.get(ep)
-        if rings is not None and rings.under_way == 1:
+        if rings is not None and rings.outstanding == 1:
             process.send_off(rings)
         return result
 

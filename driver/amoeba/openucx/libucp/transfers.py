@@ -5,7 +5,7 @@ from typing import Any
 from amoeba.embed import Memory
 from amoeba.openucx.libucp.buffers import BYTES, Buffers
 from amoeba.openucx.libucp.completions import RECEIVED, SENT, Completions
-from amoeba.openucx.libucp.things import Things
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.ucp.calls.rma import (
     ucp_get_nb,
     ucp_get_nbi,
@@ -37,16 +37,16 @@ __all__ = ["Transfers"]
 class Transfers:
     """Calls on tagged messages, put and get."""
 
-    def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, buffers: Buffers) -> None:
+    def __init__(self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, buffers: Buffers) -> None:
         self._null = ffi.NULL
-        self._memory, self._things = memory, things
+        self._memory, self._handles = memory, handles
         self._completions, self._buffers = completions, buffers
 
     def _ep(self, number: int) -> Endpoint:
-        return self._things.get(number, Endpoint)
+        return self._handles.get(number, Endpoint)
 
     def _worker(self, number: int) -> Worker:
-        return self._things.get(number, Worker)
+        return self._handles.get(number, Worker)
 
     # Tagged messages
 
@@ -105,11 +105,11 @@ class Transfers:
             info.sender_tag, info.length = known.sender_tag, known.length
         if not remove:
             return worker  # an opaque handle: programs only see that it is not NULL
-        return self._things.add(message, found)
+        return self._handles.add(message, found)
 
     def ucp_tag_msg_recv_nb(self, worker: int, buffer: int, count: int, datatype: int, message: int, cb: Any) -> int:
         data, done = self._buffers.destination(buffer, count, datatype), self._completions.on_received(cb)
-        found = self._things.get(message, TagMessage)
+        found = self._handles.get(message, TagMessage)
         request = ucp_tag_msg_recv_nb(self._worker(worker), data, count, datatype, found, done)
         self._received(message, found)
         return self._completions.answer(request)
@@ -117,7 +117,7 @@ class Transfers:
     def ucp_tag_msg_recv_nbx(self, worker: int, buffer: int, count: int, message: int, param: Any) -> int:
         read = self._completions.param(param, RECEIVED)
         data = self._buffers.destination(buffer, count, read.datatype)
-        found = self._things.get(message, TagMessage)
+        found = self._handles.get(message, TagMessage)
         try:
             request = ucp_tag_msg_recv_nbx(self._worker(worker), data, count, found, read.given)
         finally:
@@ -127,46 +127,46 @@ class Transfers:
     def _received(self, number: int, message: TagMessage) -> None:
         """Invalidate the handle of a message that was received, with or without success."""
         if message.claim is None:
-            self._things.remove(number, TagMessage)
+            self._handles.remove(number, TagMessage)
 
     # Put and get
 
     def ucp_put(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int) -> int:
         found = self._ep(ep)
         self._completions.outside(found.worker)
-        data, key = self._buffers.source(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.source(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         return self._completions.until_over(ucp_put_nbx(found, data, length, remote_addr, key))
 
     def ucp_put_nbi(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int) -> int:
-        data, key = self._buffers.source(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.source(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         return ucp_put_nbi(self._ep(ep), data, length, remote_addr, key)
 
     def ucp_put_nb(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int, cb: Any) -> int:
-        data, key = self._buffers.source(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.source(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         done = self._completions.on_sent(cb)
         return self._completions.answer(ucp_put_nb(self._ep(ep), data, length, remote_addr, key, done))
 
     def ucp_put_nbx(self, ep: int, buffer: int, count: int, remote_addr: int, rkey: int, param: Any) -> int:
         read = self._completions.param(param, SENT)
-        data, key = self._buffers.source(buffer, count, read.datatype), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.source(buffer, count, read.datatype), self._handles.get(rkey, RemoteKey)
         return self._completions.answer(ucp_put_nbx(self._ep(ep), data, count, remote_addr, key, read.given), read)
 
     def ucp_get(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int) -> int:
         found = self._ep(ep)
         self._completions.outside(found.worker)
-        data, key = self._buffers.destination(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.destination(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         return self._completions.until_over(ucp_get_nbx(found, data, length, remote_addr, key))
 
     def ucp_get_nbi(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int) -> int:
-        data, key = self._buffers.destination(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.destination(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         return ucp_get_nbi(self._ep(ep), data, length, remote_addr, key)
 
     def ucp_get_nb(self, ep: int, buffer: int, length: int, remote_addr: int, rkey: int, cb: Any) -> int:
-        data, key = self._buffers.destination(buffer, length, BYTES), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.destination(buffer, length, BYTES), self._handles.get(rkey, RemoteKey)
         done = self._completions.on_sent(cb)
         return self._completions.answer(ucp_get_nb(self._ep(ep), data, length, remote_addr, key, done))
 
     def ucp_get_nbx(self, ep: int, buffer: int, count: int, remote_addr: int, rkey: int, param: Any) -> int:
         read = self._completions.param(param, SENT)
-        data, key = self._buffers.destination(buffer, count, read.datatype), self._things.get(rkey, RemoteKey)
+        data, key = self._buffers.destination(buffer, count, read.datatype), self._handles.get(rkey, RemoteKey)
         return self._completions.answer(ucp_get_nbx(self._ep(ep), data, count, remote_addr, key, read.given), read)

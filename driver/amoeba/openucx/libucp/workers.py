@@ -6,13 +6,13 @@ from typing import Any
 from amoeba_model.ucp import UCP_ADDRESS
 
 from amoeba.core.process_memory import accessible
-from amoeba.embed import Binding, Memory, out_of_turn, wait_until
+from amoeba.embed import Binding, Memory, wait_until, without_fair_lock
 from amoeba.openucx.libucp.callbacks import elsewhere
 from amoeba.openucx.libucp.completions import SENT, Completions
 from amoeba.openucx.libucp.contexts import Printer
 from amoeba.openucx.libucp.fields import Reader, Writer, read_params, write_attributes
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.process import Process
-from amoeba.openucx.libucp.things import Things
 from amoeba.openucx.ucp.calls.flushes import ucp_worker_fence, ucp_worker_flush_nb, ucp_worker_flush_nbx
 from amoeba.openucx.ucp.calls.wakeup import ucp_worker_arm, ucp_worker_get_efd, ucp_worker_signal
 from amoeba.openucx.ucp.calls.workers import (
@@ -74,20 +74,20 @@ class Workers:
         self,
         binding: Binding,
         memory: Memory,
-        things: Things,
+        handles: HandleTable,
         completions: Completions,
         process: Process,
         printer: Printer,
         given: Given,
     ) -> None:
         self._lib = binding.lib
-        self._memory, self._things, self._completions = memory, things, completions
+        self._memory, self._handles, self._completions = memory, handles, completions
         self._process, self._printer, self._given = process, printer, given
         self.kept: dict[int, dict[int, Any]] = {}
         """Active messages' data that the program keeps, by worker number and address."""
 
     def _get(self, number: int) -> Worker:
-        return self._things.get(number, Worker)
+        return self._handles.get(number, Worker)
 
     def ucp_worker_create(self, context: int, params: Any, worker_p: Any) -> None:
         self._memory.require(worker_p, "worker_p")
@@ -97,9 +97,9 @@ class Workers:
             "user_data": signed,
         }
         taken = read_params(self._memory, params, ucp_worker_params_t, readers)
-        found = self._things.get(context, Context)
+        found = self._handles.get(context, Context)
         made = ucp_worker_create(found, taken)
-        number = worker_p[0] = self._things.add(made, found)
+        number = worker_p[0] = self._handles.add(made, found)
         if made.wakeup is not None:
             self._lib.amoeba_set_bell(number, made.wakeup.signal_descriptor)
 
@@ -111,7 +111,7 @@ class Workers:
             found.close()
         finally:
             if found.closed:
-                self._things.remove(worker, Worker)
+                self._handles.remove(worker, Worker)
                 self._lib.amoeba_set_bell(worker, -1)
                 self._completions.forget(worker)
                 self.kept.pop(worker, None)
@@ -178,7 +178,7 @@ class Workers:
         if self.ucp_worker_arm(worker) == UcsStatus.UCS_OK:
             wakeup = self._get(worker).wakeup
             assert wakeup is not None
-            out_of_turn(wakeup.sleep)
+            without_fair_lock(wakeup.sleep)
 
     def ucp_worker_wait_mem(self, worker: int, address: int) -> None:
         self._get(worker)

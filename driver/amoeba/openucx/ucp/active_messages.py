@@ -6,8 +6,8 @@ then the handler gets a descriptor, and the receiver reads when the application 
 Sending is :mod:`amoeba.openucx.ucp.am_sends`.
 
 A handler is called as soon as its message is whole, so nothing is queued here, but a message of which fragments are
-to come: one for each endpoint, of at most MOST_EAGER bytes, and as much memory as has come of it. Such messages of
-one NIC may take 2 * MOST_EAGER bytes together: the endpoint to which more comes is turned away. What the application
+to come: one for each endpoint, of at most MAX_EAGER bytes, and as much memory as has come of it. Such messages of
+one NIC may take 2 * MAX_EAGER bytes together: the endpoint to which more comes is turned away. What the application
 keeps is its own affair: the inbox grows with it.
 """
 
@@ -22,7 +22,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of, allocate
 from amoeba.core.errors import ResourceError, TryAgainError
-from amoeba.openucx.ucp.am_sends import LENGTH_SIZE, MOST_EAGER, AmSends, error_of
+from amoeba.openucx.ucp.am_sends import LENGTH_SIZE, MAX_EAGER, AmSends, error_of
 from amoeba.openucx.ucp.constants import (
     ucp_am_cb_flags,
     ucp_am_recv_attr_t,
@@ -44,13 +44,13 @@ from amoeba.transport.requests import Grant, Kind
 
 __all__ = ["ActiveMessages", "AmDescriptor", "Handler"]
 
-_MOST_ENDINGS = 4096
+_MAX_ENDINGS = 4096
 """Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
-_MOST_INCOMING = 2 * MOST_EAGER
+_MAX_INCOMING = 2 * MAX_EAGER
 """Bytes of messages of which fragments are to come, from one NIC."""
 _INCOMING_COST = 1024
 """Bytes that such a message takes besides its own."""
-_MOST_PIECES = 16
+_MAX_PIECES = 16
 """Pieces of a buffer that are read into one by one; more are copied to."""
 
 _DONE = int(ReturnCode.OK)
@@ -212,14 +212,14 @@ class ActiveMessages(AmSends):
         view, headed = letter.chunk.view, header.header_length
         end = view.nbytes - headed
         length = int.from_bytes(view[:LENGTH_SIZE], "little")
-        fits = headed <= self.most_header and end > LENGTH_SIZE and end - LENGTH_SIZE < length <= MOST_EAGER
+        fits = headed <= self.most_header and end > LENGTH_SIZE and end - LENGTH_SIZE < length <= MAX_EAGER
         if endpoint.incoming is not None:
             self._forget_incoming(endpoint)
             self._wireup.malformed += 1
         if not fits:
             self._wireup.drop(letter)
             return
-        if not self._has_room(endpoint, _INCOMING_COST + view.nbytes):
+        if not self._has_space(endpoint, _INCOMING_COST + view.nbytes):
             self._wireup.drop(letter)
             return
         kept = memoryview(bytes(view[end:]))
@@ -227,9 +227,9 @@ class ActiveMessages(AmSends):
         self._incoming[endpoint.remote.main.ip] += endpoint.incoming.cost
         letter.chunk.release()
 
-    def _has_room(self, endpoint: Endpoint, more: int) -> bool:
+    def _has_space(self, endpoint: Endpoint, more: int) -> bool:
         """Whether so many more bytes may wait for further fragments; else the endpoint is turned away."""
-        if self._incoming[endpoint.remote.main.ip] + more <= _MOST_INCOMING:
+        if self._incoming[endpoint.remote.main.ip] + more <= _MAX_INCOMING:
             return True
         self._forget_incoming(endpoint)
         self._wireup.turn_away(endpoint)
@@ -251,7 +251,7 @@ class ActiveMessages(AmSends):
             self._forget_incoming(endpoint)
             self._wireup.drop(letter)
             return
-        if not self._has_room(endpoint, view.nbytes):
+        if not self._has_space(endpoint, view.nbytes):
             self._wireup.drop(letter)
             return
         incoming.data += view
@@ -317,9 +317,9 @@ class ActiveMessages(AmSends):
         alignment = self._alignment
         if alignment <= 1 or not address_of(data) % alignment:
             return data, chunk
-        room = allocate(data.nbytes + alignment)
-        start = -address_of(room) % alignment
-        copy = room[start : start + data.nbytes]
+        space = allocate(data.nbytes + alignment)
+        start = -address_of(space) % alignment
+        copy = space[start : start + data.nbytes]
         copy[:] = data
         if chunk is not None:
             chunk.release()
@@ -386,7 +386,7 @@ class ActiveMessages(AmSends):
     def _tell_over(self, record: Record, number: int) -> None:
         """Tell the sender of a message, by a read of nothing, that it is over. Of one who lets too many wait, the
         message is dropped and counted."""
-        if self._endings >= _MOST_ENDINGS:
+        if self._endings >= _MAX_ENDINGS:
             self._wireup.malformed += 1
             return
         self._endings += 1
@@ -401,7 +401,7 @@ class ActiveMessages(AmSends):
         endpoint = descriptor._endpoint
         if endpoint.failure is not None or endpoint.closed or endpoint.remote.messages is None:
             return
-        if len(endpoint.messages.waiting) >= _MOST_ENDINGS:
+        if len(endpoint.messages.waiting) >= _MAX_ENDINGS:
             self._wireup.malformed += 1
             return
         answer = UCP_ANSWER.pack(token=descriptor._record.token, status=-status)
@@ -482,7 +482,7 @@ class ActiveMessages(AmSends):
         dma, length = self._worker.nic.dma, descriptor.length
         bounce: memoryview | None = None
         views = layout.views
-        if not views or len(views) > _MOST_PIECES:
+        if not views or len(views) > _MAX_PIECES:
             bounce = memoryview(bytearray(length))
             views = (bounce,)
         segments, left = [], length

@@ -16,7 +16,7 @@ Identity = tuple[int, int]
 
 The number alone can be claimed by anybody; nobody's messages come from another's NIC and context."""
 
-_MOST_CONTEXTS = 1 << 12
+_MAX_CONTEXTS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class WorkerAddress:
         if not (
             fields["ip"]
             and fields["mac"]
-            and contexts[0] < _MOST_CONTEXTS
-            and (contexts[1] < _MOST_CONTEXTS or contexts[1] == NO_CONTEXT)
+            and contexts[0] < _MAX_CONTEXTS
+            and (contexts[1] < _MAX_CONTEXTS or contexts[1] == NO_CONTEXT)
             and fields["pid_on_fep"] < 1 << 12
         ):
             raise invalid_param(f"no address of a worker: {bytes(view).hex()}")

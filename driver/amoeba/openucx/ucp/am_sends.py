@@ -22,13 +22,13 @@ from amoeba.openucx.ucp.worker_base import WorkerBase
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import Grant, Kind
 
-__all__ = ["LENGTH_SIZE", "MOST_EAGER", "AmSends", "error_of"]
+__all__ = ["LENGTH_SIZE", "MAX_EAGER", "AmSends", "error_of"]
 
-MOST_EAGER = 1 << 24
+MAX_EAGER = 1 << 24
 """Bytes of the longest message that is sent in fragments."""
 _RENDEZVOUS_ABOVE = 1 << 16
 """Bytes of the longest message that is sent in fragments where the sender leaves it open."""
-_MOST_HEADER = 1024
+_MAX_HEADER = 1024
 LENGTH_SIZE = 8
 """Bytes in which the first fragment says how long the message is."""
 
@@ -84,7 +84,7 @@ class AmSends:
         """Messages that have not been read, by token."""
         self._waiting: dict[_LongSend, None] = {}
         """Those that are not posted yet."""
-        self.most_header = min(_MOST_HEADER, self._payload - UCP_LONG_MESSAGE.size)
+        self.most_header = min(_MAX_HEADER, self._payload - UCP_LONG_MESSAGE.size)
         """Bytes of the longest header."""
         threshold = worker.context.config.value("RNDV_THRESH")
         self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
@@ -144,9 +144,9 @@ class AmSends:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"an active message of {total} bytes is not over at once")
         if long:
             return self._send_long(endpoint, number, header, layout, told, read)
-        if length > MOST_EAGER:
+        if length > MAX_EAGER:
             raise ucs_error(
-                UcsStatus.UCS_ERR_EXCEEDS_LIMIT, f"an eager message has at most {MOST_EAGER} bytes, got {length}"
+                UcsStatus.UCS_ERR_EXCEEDS_LIMIT, f"an eager message has at most {MAX_EAGER} bytes, got {length}"
             )
         request = requested(self._worker, endpoint.messages, _SENDS, length, None, read)
         if total <= self._payload:

@@ -29,7 +29,7 @@ _PROTOCOL = "amoeba-ucp-2"
 _CONNECT_TIME = 60.0
 """Seconds that either side waits for the other's next word."""
 _BACKLOG = 128
-_MOST_CALLERS = 1024
+_MAX_CALLERS = 1024
 """TCP connections that have not said yet what they want; the oldest makes room for more."""
 _CONNECTION_STATUS = {
     errno.ECONNREFUSED: UcsStatus.UCS_ERR_NOT_CONNECTED,
@@ -178,7 +178,7 @@ class Listener(UcpObject, ucp_listener_h):
             raise ucs_error(status, f"cannot listen at {address}: {error}") from error
         super().__init__(worker.base)
         self.listening = Listening(
-            _PROTOCOL, worker, listening, lambda callers: callers >= _MOST_CALLERS, self._requested, _CONNECT_TIME
+            _PROTOCOL, worker, listening, lambda callers: callers >= _MAX_CALLERS, self._requested, _CONNECT_TIME
         )
 
     @property

@@ -18,7 +18,7 @@ REQUEST_SIZE = 0
 """Bytes of the library's own part of a request: none, as a request is an object."""
 _JOB, _PROCESS = 1, 1
 """As endpoints of libfabric's API have them where nobody says otherwise."""
-_MOST_NAME = 31
+_MAX_NAME = 31
 """Characters of a name that are kept."""
 
 
@@ -36,7 +36,7 @@ class Context(UcpObject, ucp_context_h):
         self.params = params
         self.config: Final = config
         """Its own copy."""
-        self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
+        self.name = (params.name or f"{id(self):#x}")[:_MAX_NAME]
         super().__init__(adapter)
         try:
             self.protection = ProtectionDomain(self.nic, job_id=_JOB, pid_on_fep=_PROCESS)

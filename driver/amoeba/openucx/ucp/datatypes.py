@@ -282,10 +282,10 @@ class GenericLayout(Layout):
         self._follow(offset, dest.nbytes)
         done = 0
         while done < dest.nbytes:
-            room = dest[done:]
-            packed = self._ops.pack(self._state, self._done, room, room.nbytes)
-            if not isinstance(packed, int) or not 0 < packed <= room.nbytes:
-                raise invalid_param(f"pack(): expected 1 to {room.nbytes} bytes at {self._done}, got {packed!r}")
+            space = dest[done:]
+            packed = self._ops.pack(self._state, self._done, space, space.nbytes)
+            if not isinstance(packed, int) or not 0 < packed <= space.nbytes:
+                raise invalid_param(f"pack(): expected 1 to {space.nbytes} bytes at {self._done}, got {packed!r}")
             done += packed
             self._done += packed
 

@@ -73,7 +73,7 @@ class IdleLanes:
             raise fabric_error(Errno.FI_EAGAIN, "the endpoint is not connected yet")
         target = lane.address.ip
         crowded = self._by_target[target] >= self._most_per_target
-        if crowded or self._peers.room <= min(_SPARE, self._nic.parameters.peers // 4):
+        if crowded or self._peers.space <= min(_SPARE, self._nic.parameters.peers // 4):
             if lane not in self._waiting:
                 self._waiting[lane] = target
                 self._wanted[target] += 1

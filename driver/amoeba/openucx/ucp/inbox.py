@@ -19,7 +19,7 @@ _DONE = int(ReturnCode.OK)
 _BUFFER_SIZE = 1 << 18
 _POSTED = 4
 """Buffers that the NIC has, so that one can be used up while the driver does something else."""
-_MOST_SPARE = 4
+_MAX_SPARE = 4
 """Buffers that are kept though neither NIC nor application needs them."""
 _CROWD = 32
 """Buffers besides those of the NIC that messages may fill which the application has not been given."""
@@ -143,7 +143,7 @@ class Inbox:
         return self._out >= _CROWD
 
     def _keep(self, buffer: _Buffer) -> None:
-        if len(self._spare) < _MOST_SPARE and not buffer.spent:
+        if len(self._spare) < _MAX_SPARE and not buffer.spent:
             self._spare.append(buffer)
 
     def close(self) -> None:

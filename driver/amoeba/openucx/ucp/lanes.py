@@ -128,18 +128,18 @@ class Lane:
 
     def may_post(self, descriptors: int = 1) -> bool:
         """Whether something can be posted now, as nothing waits and there is room."""
-        return not self.waiting and self._has_room(self.posted - self.done, descriptors) and self._may_begin()
+        return not self.waiting and self._has_space(self.posted - self.done, descriptors) and self._may_begin()
 
     def entry_now(self) -> int | None:
         """Its entry of the peer table, if one descriptor may be posted now; None: it has to be :meth:`submit`\\ ted.
 
         Whoever posts counts it.
         """
-        under_way = self.posted - self.done
+        outstanding = self.posted - self.done
         if (
             self.waiting
-            or under_way >= (room := self.rings.room)
-            or (under_way >= self.share and room <= self._plenty)
+            or outstanding >= (space := self.rings.space)
+            or (outstanding >= self.share and space <= self._plenty)
             or (self.worker.fences is not None and not self.worker.may_begin(self))
         ):
             return None
@@ -160,14 +160,14 @@ class Lane:
 
         self.submit(post_later, 1, operation)
 
-    def _has_room(self, in_ring: int, descriptors: int) -> bool:
+    def _has_space(self, in_ring: int, descriptors: int) -> bool:
         """Whether so many descriptors more can be posted.
 
         A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them; and
         more than its share only while plenty is free.
         """
-        room = self.rings.room
-        return in_ring < room and descriptors <= room and (in_ring < self.share or room > self._plenty)
+        space = self.rings.space
+        return in_ring < space and descriptors <= space and (in_ring < self.share or space > self._plenty)
 
     def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:
         """Call ``post``, which posts ``request`` into the ring, now or when it is this operation's turn.
@@ -191,7 +191,7 @@ class Lane:
         waiting = self.waiting
         while waiting and self._may_begin():
             post, descriptors, request = waiting[0]
-            if not self._has_room(self.begun - self.done, descriptors):
+            if not self._has_space(self.begun - self.done, descriptors):
                 break
             try:
                 post()

@@ -20,13 +20,13 @@ from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scatter
 from amoeba.transport.requests import Grant, Kind
 from amoeba.transport.rings import INJECT_SIZE
 
-__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "put", "put_number"]
+__all__ = ["MAX_COPIED", "at_once", "get", "operation_request", "put", "put_number"]
 
-MOST_COPIED = 1 << 16
+MAX_COPIED = 1 << 16
 """Bytes of the longest put that UCP_OP_ATTR_FLAG_FAST_CMPL has copied."""
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 """Of a descriptor."""
-_MOST_PIECES = 32
+_MAX_PIECES = 32
 """Descriptors of one request: more take several, one behind the other."""
 _WRITE = int(DescriptorOpcode.WRITE)
 _READ = int(DescriptorOpcode.READ)
@@ -102,7 +102,7 @@ def put(
     length = views[0].nbytes if len(views) == 1 else sum(view.nbytes for view in views)
     if not length:
         return at_once(lane, read)
-    copied = length <= INJECT_SIZE or (read.fast and length <= MOST_COPIED)
+    copied = length <= INJECT_SIZE or (read.fast and length <= MAX_COPIED)
     if copied:
         if len(views) > 1:
             views = [memoryview(b"".join(views))]
@@ -155,14 +155,14 @@ def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
     rings = lane.rings
     entry = lane.entry_now()
     if entry is not None:
-        posted.peer, posted.local = entry, rings.stash((view,))
+        posted.peer, posted.local = entry, rings.bounce((view,))
         rings.post(posted)
         lane.posted += 1
         return
     kept = (memoryview(bytes(view)),)
 
     def post_later() -> None:
-        posted.peer, posted.local = lane.entry(), rings.stash(kept)
+        posted.peer, posted.local = lane.entry(), rings.bounce(kept)
         rings.post(posted)
 
     lane.submit(post_later, 1, posted)
@@ -176,7 +176,7 @@ def _transfer(
     kind = _READS if writable else _WRITES
     length = views[0].nbytes
     request: Request | Quiet
-    if len(views) == 1 and length <= _MOST_BYTES:
+    if len(views) == 1 and length <= _MAX_BYTES:
         start = addressof(_in_memory(views[0])) if writable else address_of(views[0])
         grants = ((start, length, writable),)
         if quiet:
@@ -208,9 +208,9 @@ def _parts(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
     """Pieces, none longer than a descriptor can say, as many at a time as one request may have."""
     part: list[memoryview] = []
     for view in views:
-        for start in range(0, view.nbytes, _MOST_BYTES):
-            part.append(view[start : start + _MOST_BYTES])
-            if len(part) == _MOST_PIECES:
+        for start in range(0, view.nbytes, _MAX_BYTES):
+            part.append(view[start : start + _MAX_BYTES])
+            if len(part) == _MAX_PIECES:
                 yield part
                 part = []
     if part:

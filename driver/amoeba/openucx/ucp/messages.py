@@ -83,7 +83,7 @@ def send_copy(
     sent.opcode, sent.flags, sent.peer = _SEND, _IMMEDIATE, entry
     sent.compare = message_header(kind, endpoint.remote_number, flags, am_id, header_length)
     if length <= INJECT_SIZE:
-        sent.local = rings.stash(views) if length else 0
+        sent.local = rings.bounce(views) if length else 0
     else:
         copy = memoryview(bytearray(length))
         at = 0

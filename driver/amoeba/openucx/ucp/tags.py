@@ -1,6 +1,6 @@
 """Tagged messages (group COMM-TAG of ucp.h): sends, receives, probes.
 
-The NIC matches; what it cannot keep the driver takes over (:mod:`amoeba.transport.takeover`), so that both lists have
+The NIC matches; what it cannot keep the driver takes over (:mod:`amoeba.transport.software_matching`), so that both lists have
 no end. A message of up to a packet travels in the packet, and is over for the sender when it has been copied, if
 there is a free piece of memory for that, or is delivered. A longer one, and one that is to be over when it has been
 matched, is read by its receiver from where it lies.
@@ -50,9 +50,9 @@ _OK = UcsStatus.UCS_OK
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 _ALL = (1 << 64) - 1
-_MOST_COPIES = 256
+_MAX_COPIES = 256
 """Messages, each of a packet at most, that are copied and not delivered yet."""
-_MOST_SEGMENTS = 16
+_MAX_SEGMENTS = 16
 """Pieces of memory that one message is read to: more are read to one place, and copied."""
 _NOWHERE = memoryview(bytearray(1))
 _UNKNOWN = ucp_tag_recv_info(0, 0)
@@ -149,7 +149,7 @@ class _Place(engine.Receive):
                 self.landed = self.whole[:length]
             return [Segment(self.address, length)]
         # longer than a packet: it is going to be read
-        if layout.views and len(layout.views) <= _MOST_SEGMENTS:
+        if layout.views and len(layout.views) <= _MAX_SEGMENTS:
             segments = []
             left = length
             for view in layout.views:
@@ -278,7 +278,7 @@ class Tags:
         """Bytes of the longest message that travels in a packet."""
         self.most_inline = min(INLINE_SIZE, self._most)
         """Bytes of the longest message that :meth:`send_number` may send."""
-        self._copies = Packets(worker.nic, worker.main.number, self._payload, writable=False, most=_MOST_COPIES)
+        self._copies = Packets(worker.nic, worker.main.number, self._payload, writable=False, most=_MAX_COPIES)
         self.places = Packets(worker.nic, worker.main.number, self._payload, writable=True)
         """Where short messages land."""
         self._unread: dict[_LongSend, None] = {}
@@ -342,7 +342,7 @@ class Tags:
         sent: Quiet
         if length <= INJECT_SIZE and not isinstance(layout, GenericLayout):
             sent = Quiet(lane, _SENDS, length)
-            sent.local = rings.stash(layout.views) if length else 0
+            sent.local = rings.bounce(layout.views) if length else 0
         else:
             packet = self._copies.take()
             if packet is None:

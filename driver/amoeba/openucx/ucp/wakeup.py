@@ -66,11 +66,11 @@ class Wakeup:
         self._epoll = select.epoll()
         self._signal = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """What others have to say: the application, and workers that took notice of a common interrupt."""
-        self._under_way = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._outstanding = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._timer = -1
         self._external = params.event_fd is not None
         self.watch(self._signal)
-        self.watch(self._under_way)
+        self.watch(self._outstanding)
         self.watch(self._device.fileno())
         if self._device.stepped:
             self._timer = _libc.timerfd_create(_CLOCK_MONOTONIC, _TIMERFD_FLAGS)
@@ -121,7 +121,7 @@ class Wakeup:
 
     def arm(self) -> bool:
         """Ask to be woken. False: there is something to do already."""
-        busy = [_drain(each) for each in (self._signal, self._under_way, self._timer)]
+        busy = [_drain(each) for each in (self._signal, self._outstanding, self._timer)]
         if self._adapter.clear_interrupts(self) or any(busy):
             return False
         self._ask()
@@ -144,8 +144,8 @@ class Wakeup:
     def _wake_for_time(self) -> None:
         """Be readable while time has to pass: at once if something is under way, else after a glance."""
         worker = self._worker.base
-        if worker.rings.under_way or worker.rings.held or self._adapter.wire.moving:
-            os.eventfd_write(self._under_way, 1)
+        if worker.rings.outstanding or worker.rings.held or self._adapter.wire.moving:
+            os.eventfd_write(self._outstanding, 1)
         else:
             setting = _TIMER.pack(0, 0, 0, _GLANCE_NS)
             _libc.timerfd_settime(self._timer, 0, setting, None)
@@ -181,7 +181,7 @@ class Wakeup:
         """Whoever waits for the descriptor is woken."""
         self._adapter.wakeups.discard(self)
         close_epoll(self._epoll)
-        for descriptor in (self._signal, self._under_way, self._timer):
+        for descriptor in (self._signal, self._outstanding, self._timer):
             if descriptor >= 0:
                 os.close(descriptor)
 

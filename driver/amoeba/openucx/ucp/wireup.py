@@ -28,15 +28,15 @@ __all__ = ["LINKED", "Connector", "Wireup"]
 
 LINKED = 1 << 23
 """In numbers of endpoints that were made by a socket address."""
-_MOST_REMOTES = 4096
+_MAX_REMOTES = 4096
 """Workers that are remembered when the last endpoint to them is closed."""
-_MOST_UNASKED = 4096
+_MAX_UNASKED = 4096
 """Endpoints that peers alone have made."""
-_MOST_OF_ONE = 1024
+_MAX_OF_ONE = 1024
 """The same, that one NIC has made."""
-_MOST_TURNED_AWAY = 8
+_MAX_TURNED_AWAY = 8
 """Endpoints of one NIC that are being turned away at a time: of further ones it hears nothing."""
-_MOST_SKIPPED = 4096
+_MAX_SKIPPED = 4096
 """Workers whose closed endpoints are remembered, though the application has never connected to them."""
 
 
@@ -108,7 +108,7 @@ class Wireup:
             source, uid = identity
             self._skipped[source] = uid, number + 1  # the application's next one pairs with that one's next
             self._skipped.move_to_end(source)
-            if len(self._skipped) > _MOST_SKIPPED:
+            if len(self._skipped) > _MAX_SKIPPED:
                 self._skipped.popitem(last=False)
 
     def next_link(self) -> int:
@@ -210,7 +210,7 @@ class Wireup:
             if endpoint.remote.uid != remote.uid:
                 # another worker has this address now: the former one is gone
                 endpoint.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
-        if letter.source not in self._remotes and len(self._remotes) >= _MOST_REMOTES:
+        if letter.source not in self._remotes and len(self._remotes) >= _MAX_REMOTES:
             gone = next((source for source in self._remotes if source not in self._by_source), letter.source)
             self._remotes.pop(gone, None)
         self._remotes[letter.source] = remote
@@ -220,8 +220,8 @@ class Wireup:
     def _made(self, remote: WorkerAddress, number: int) -> bool:
         """Make the endpoint that a peer asks for; whether it stays."""
         ip = remote.main.ip
-        full = len(self._unasked.get(ip, ())) >= _MOST_OF_ONE
-        if number & LINKED or (full and len(self._parting.get(ip, ())) >= _MOST_TURNED_AWAY):
+        full = len(self._unasked.get(ip, ())) >= _MAX_OF_ONE
+        if number & LINKED or (full and len(self._parting.get(ip, ())) >= _MAX_TURNED_AWAY):
             return False
         try:
             endpoint = self._worker.make_endpoint(remote, number, number)
@@ -232,7 +232,7 @@ class Wireup:
             self.turn_away(endpoint)
             return False
         self._unasked.setdefault(ip, {})[endpoint] = None
-        if sum(map(len, self._unasked.values())) > _MOST_UNASKED:
+        if sum(map(len, self._unasked.values())) > _MAX_UNASKED:
             greediest = max(self._unasked.values(), key=len)
             self.turn_away(next(reversed(greediest)))
         return self.knows(remote.identity, number)

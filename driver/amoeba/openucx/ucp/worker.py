@@ -43,7 +43,7 @@ _ENTRIES = 1024
 """Of the transmit ring."""
 _EVENTS = 512
 """Of peers, that may wait in either event ring."""
-_MOST_NAME = 31
+_MAX_NAME = 31
 """Characters of a name that are kept."""
 _SELDOM = 63
 """Of so many calls of progress and one, all that find much to do, one looks at what needs no haste, too."""
@@ -65,7 +65,7 @@ class Worker(WorkerBase):
     """Where operations are posted and progress is made. Not safe for several threads at a time."""
 
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
-        self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
+        self.name = (params.name or f"{id(self):#x}")[:_MAX_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
         self.endpoints: dict[tuple[Identity, int], Endpoint] = {}
         """By (identity of the worker at the other end, number of the endpoint as that one says it)."""
@@ -119,7 +119,7 @@ class Worker(WorkerBase):
                 self._open_messages()
             except BaseException:
                 main.abandon()
-                self.nic.contexts.give_back(main.number)
+                self.nic.contexts.release(main.number)
                 raise
         main.enable()
         if self.messages is not None and self.inbox is not None:
@@ -140,7 +140,7 @@ class Worker(WorkerBase):
             f"# UCP worker {self.name}\n#\n"
             f"#   address    : {self.address}\n"
             f"#   endpoints  : {len(self.endpoints)}\n"
-            f"#   under way  : {self.rings.under_way} of {self.rings.entries} ring entries\n"
+            f"#   under way  : {self.rings.outstanding} of {self.rings.entries} ring entries\n"
         )
 
     # Addresses

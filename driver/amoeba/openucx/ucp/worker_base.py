@@ -19,7 +19,7 @@ from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.operation import Operation
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.rendezvous import LongReceives, LongSends
-from amoeba.transport.takeover import BoundlessReceives
+from amoeba.transport.software_matching import BoundlessReceives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 
 __all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
@@ -206,8 +206,8 @@ class WorkerBase(UcpObject, ucp_worker_h):
         peers = self.peers
         watched = [number for number in numbers if number in peers]
         left = -1
-        while watched and self.rings.under_way != left:  # a full ring may take longer than one wait
-            left = self.rings.under_way
+        while watched and self.rings.outstanding != left:  # a full ring may take longer than one wait
+            left = self.rings.outstanding
             deadline = time.monotonic() + DRAIN_TIME
             if self.rings.wait_until(lambda: not any(map(peers.busy, watched)), deadline, DRAIN_ROUNDS):
                 break
@@ -234,7 +234,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
     def _fenced_by_nic(self, fences: Fences) -> bool:
         """Post a fence of the NIC's in place of the driver's, if all that it would wait for are memory operations;
         whether it has been."""
-        if self.rings.room < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
+        if self.rings.space < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
             return False
         if any(lane.begun != lane.done for lane in self.lanes.values() if not lane.for_memory):
             return False

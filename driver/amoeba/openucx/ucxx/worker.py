@@ -27,7 +27,7 @@ from amoeba.openucx.ucxx.request import Home, Request, new_param
 __all__ = ["Worker"]
 
 _FULL = int(TagMaskFull)
-_MOST_PASSES = 1000
+_MAX_PASSES = 1000
 """Maximum number of rounds of one call of :meth:`Worker.progress`."""
 
 
@@ -144,7 +144,7 @@ class Worker(Closable, Home):
     def progress(self) -> bool:
         """Make progress as long as there is any, but not forever; returns whether there was any."""
         passes = 0
-        while passes < _MOST_PASSES and self._pass():
+        while passes < _MAX_PASSES and self._pass():
             passes += 1
         return passes > 0
 

@@ -47,7 +47,7 @@ class CqAdapter(wiring.Component):
                 "completed": In(1),
             }
         )
-        self._rooms = Signal(range(COMPLETIONS + 1), init=COMPLETIONS)
+        self._credits = Signal(range(COMPLETIONS + 1), init=COMPLETIONS)
         """Free entries that the block has not been told of."""
 
     def elaborate(self, platform):
@@ -81,6 +81,6 @@ class CqAdapter(wiring.Component):
                 m.d.comb += request.p.kind.eq(RegisterRequestKind.OTHER_NON_POSTED)
         with m.If(cq.tvalid & cq.tready):
             m.d.sync += inside.eq(~cq.tlast)
-        m.d.comb += self.np_request.eq(self._rooms != 0)
-        m.d.sync += self._rooms.eq(self._rooms - (self._rooms != 0) + self.completed)
+        m.d.comb += self.np_request.eq(self._credits != 0)
+        m.d.sync += self._credits.eq(self._credits - (self._credits != 0) + self.completed)
         return m

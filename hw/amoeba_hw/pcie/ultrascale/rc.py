@@ -54,7 +54,7 @@ class RcAdapter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         rc, completion, lanes = self.rc, self.completions, self._width // 32
-        room = lanes - _DESCRIPTOR // 32
+        space = lanes - _DESCRIPTOR // 32
         unknown = self._elaborate_header(m)
         header, held, left = Signal(COMPLETION_HEADER), Signal(self._width - _DESCRIPTOR), Signal(11)
         begun, broken = Signal(), Signal()
@@ -78,7 +78,7 @@ class RcAdapter(wiring.Component):
                     begun.eq(0),
                     broken.eq(rc.tuser.discontinue),
                 ]
-                with m.If(self._header.dwords > room):
+                with m.If(self._header.dwords > space):
                     m.d.comb += rc.tready.eq(1)
                     with m.If(rc.tvalid):
                         m.next = "REST"
@@ -88,12 +88,12 @@ class RcAdapter(wiring.Component):
                         m.next = "DROP"
             with m.State("REST"):
                 m.d.comb += [
-                    completion.valid.eq(rc.tvalid | (left <= room)),
-                    completion.p.data.eq(Cat(held, Mux(left > room, rc.tdata[:_DESCRIPTOR], 0))),
+                    completion.valid.eq(rc.tvalid | (left <= space)),
+                    completion.p.data.eq(Cat(held, Mux(left > space, rc.tdata[:_DESCRIPTOR], 0))),
                     completion.p.first.eq(~begun),
                     completion.p.last.eq(left <= lanes),
-                    rc.tready.eq(completion.ready & (left > room)),
-                    self.discontinued.eq(broken | ((left > room) & rc.tuser.discontinue)),
+                    rc.tready.eq(completion.ready & (left > space)),
+                    self.discontinued.eq(broken | ((left > space) & rc.tuser.discontinue)),
                 ]
                 with m.If(moves):
                     m.d.sync += [held.eq(payload), left.eq(left - lanes), begun.eq(1), broken.eq(self.discontinued)]

@@ -180,7 +180,7 @@ async def test_a_failure_is_raised_where_it_is_awaited_and_nowhere_else(client, 
         await bad
     with refused(Errno.FI_EINVAL):
         await remote.write(b"x", 99, *client.to[1:])
-    assert client.completions.under_way == 0
+    assert client.completions.outstanding == 0
     await remote.write(bytes(16), *client.to)
 
 
@@ -192,7 +192,7 @@ async def test_a_cancelled_task_leaves_its_operation_and_buffer_to_the_nic(clien
     gone = weakref.ref(result)
     task = asyncio.create_task(remote.read(result, *client.to))
     del result
-    while not client.completions.under_way:
+    while not client.completions.outstanding:
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -233,7 +233,7 @@ async def test_waiting_ends_with_its_time_and_the_operation_goes_on(fabric, clie
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
             await client.remote.atomic(ONE, *client.to, Op.FI_SUM)
-    assert (memory[0], client.completions.under_way) == (0, 2)
+    assert (memory[0], client.completions.outstanding) == (0, 2)
     fabric.network.resume(fabric.devices[1])
     await client.completions.drain()
     assert memory[0] == 2
@@ -294,7 +294,7 @@ async def test_leaving_the_block_waits_for_operations_and_closes(client, remote,
 async def test_closing_the_queue_ends_all_waiting(fabric, client, remote):
     fabric.network.cut(fabric.devices[1])
     tasks = [asyncio.create_task(remote.write(bytes(8), *client.to)), asyncio.create_task(client.completions.read())]
-    while not client.completions.under_way:
+    while not client.completions.outstanding:
         await asyncio.sleep(0)
     client.completions.close()
     for task in tasks:

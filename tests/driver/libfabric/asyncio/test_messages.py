@@ -180,7 +180,7 @@ async def test_messages_are_received_one_after_the_other_until_the_buffer_is_ful
     assert texts(buffer, [entry for entry, _ in told]) == words
     assert {(entry.op_context, source) for entry, source in told} == {("mine", 0)}
     assert [bool(entry.flags & Caps.FI_MULTI_RECV) for entry, _ in told] == [False, False, True]
-    assert other.completions.under_way == 0
+    assert other.completions.outstanding == 0
 
 
 @ON_MODEL

@@ -82,7 +82,7 @@ async def test_a_receive_is_awaited_whoever_the_message_is_for(awaited):
         (number, RECEIVED, size) for number, size in enumerate(sizes)
     ]
     assert buffers == [text(size, number) for number, size in enumerate(sizes)]
-    assert [queue.under_way for queue in awaited.queues] == [0, 0]
+    assert [queue.outstanding for queue in awaited.queues] == [0, 0]
 
 
 @ON_MODEL
@@ -175,7 +175,7 @@ async def test_a_buffer_that_takes_messages_for_both_is_over_when_all_have_been_
     start = address_of(memoryview(buffer))
     assert sorted(bytes(buffer[entry.buf - start :][: entry.len]) for entry, _ in told) == sorted(words)
     assert sum(bool(entry.flags & Caps.FI_MULTI_RECV) for entry, _ in told) == 1
-    assert [queue.under_way for queue in awaited.queues] == [0, 0]
+    assert [queue.outstanding for queue in awaited.queues] == [0, 0]
     assert not any(queue._entries for queue in awaited.queues)
 
 

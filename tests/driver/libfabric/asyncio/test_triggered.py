@@ -232,8 +232,8 @@ async def test_work_whose_end_another_queue_hears_of_is_refused(client, cntr, wr
     for op_type, op in ((TriggerOp.FI_OP_WRITE, elsewhere), (TriggerOp.FI_OP_RECV, receive)):
         with refused(Errno.FI_EINVAL, "does not report to this queue"):
             await client.completions.work(DeferredWork(0, cntr, op_type, op))
-    assert client.completions.under_way == 0
-    assert client.completions.under_way == 0
+    assert client.completions.outstanding == 0
+    assert client.completions.outstanding == 0
 
 
 @ON_MODEL
@@ -246,7 +246,7 @@ async def test_work_is_cancelled_with_its_task(client, target, cntr):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert client.completions.under_way == 0
+    assert client.completions.outstanding == 0
     cntr.add(1)
     await client.completions.drain()
     assert target[0][0] == 0

@@ -66,11 +66,11 @@ def test_sync_err_tells_the_error_of_every_address(vector, names):
 
 def test_sync_err_tells_that_the_nic_is_full(fabric, pair, names):
     kept = 2 * (fabric.nics[0].parameters.contexts - 1)  # for the other contexts
-    room = fabric.nics[0].parameters.peers - kept - len(pair[0].peers)
-    inserted = pair[0].peers.insert_all(names[:1] * (room + 2), flags=AvFlags.FI_SYNC_ERR)
-    assert inserted.count == room
-    assert inserted.errors == (Errno.FI_SUCCESS,) * room + (Errno.FI_ENOSPC,) * 2
-    assert inserted.fi_addr[room:] == (FI_ADDR_NOTAVAIL,) * 2
+    space = fabric.nics[0].parameters.peers - kept - len(pair[0].peers)
+    inserted = pair[0].peers.insert_all(names[:1] * (space + 2), flags=AvFlags.FI_SYNC_ERR)
+    assert inserted.count == space
+    assert inserted.errors == (Errno.FI_SUCCESS,) * space + (Errno.FI_ENOSPC,) * 2
+    assert inserted.fi_addr[space:] == (FI_ADDR_NOTAVAIL,) * 2
 
 
 def test_no_addresses_are_no_error(vector):

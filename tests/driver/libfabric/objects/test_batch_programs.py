@@ -27,7 +27,7 @@ class Player:
 
     def __init__(self, scene):
         self.scene = scene
-        self.under_way = {}
+        self.outstanding = {}
         """By context: (the numbers that are to fail, what is to be read, where it is read to)."""
 
     def play(self, program):
@@ -79,7 +79,7 @@ class Player:
             posted = endpoint.compare_atomic_batch(values, compare, old, *where, Op.FI_CSWAP, **options)
         assert posted == len(indices)
         reads = what in ("read", "fetch", "compare")
-        self.under_way[number] = wrong, told if reads else None, old
+        self.outstanding[number] = wrong, told if reads else None, old
 
     def one(self, number, target, index, op, value):
         scene = self.scene
@@ -91,7 +91,7 @@ class Player:
             except TryAgainError:
                 self.read(1)
         scene.expected[target][index] = UFUNCS[op](scene.expected[target][index], value[0])
-        self.under_way[number] = set(), None, None
+        self.outstanding[number] = set(), None, None
 
     def read(self, timeout):
         try:
@@ -102,16 +102,16 @@ class Player:
             self.over(entry.op_context, entry.failures["index"].tolist())
 
     def over(self, number, failed):
-        wrong, told, old = self.under_way.pop(number)
+        wrong, told, old = self.outstanding.pop(number)
         assert failed == sorted(wrong)
         if told is not None:
             np.testing.assert_array_equal(old, told)
 
     def settle(self):
-        while self.under_way:
-            before = len(self.under_way)
+        while self.outstanding:
+            before = len(self.outstanding)
             self.read(30)
-            assert len(self.under_way) < before, f"nothing has ended in 30 s of {self.under_way}"
+            assert len(self.outstanding) < before, f"nothing has ended in 30 s of {self.outstanding}"
         self.scene.check()
         assert self.scene.endpoint.tx_size_left == self.scene.endpoint.tx_size
 

@@ -177,7 +177,7 @@ def test_injected_operands_may_be_changed_at_once_whatever_their_size(scene):
     assert scene.endpoint.inject_atomic_batch(ones, *scene.to, Op.FI_SUM, index=range(16)) == 16
     ones[:] = 0
     table[0] += 1
-    scene.pass_silently(lambda: not scene.endpoint._rings.under_way)
+    scene.pass_silently(lambda: not scene.endpoint._rings.outstanding)
     scene.check()
 
 
@@ -236,7 +236,7 @@ def test_a_full_ring_takes_nothing_without_waiting_and_nothing_is_reported(scene
     assert scene.endpoint.write_batch(np.ones(64, np.uint64), *scene.to, context="first", wait=False) == 64
     assert scene.endpoint.write_batch(np.zeros(9, np.uint64), *scene.to, context="second", wait=False) == 0
     assert scene.finish().op_context == "first"
-    scene.pass_silently(lambda: not scene.endpoint._rings.under_way)
+    scene.pass_silently(lambda: not scene.endpoint._rings.outstanding)
     scene.expected[0][0] = 1
     scene.check()
 
@@ -418,7 +418,7 @@ def test_batches_go_through_a_shared_transmit_context(on_model, keep):
         assert (counters[number].read(), counters[number].readerr()) == (100, 1)
     on_model.expected[0][0] += 200
     on_model.check()
-    assert [endpoint._rings.under_way for endpoint in endpoints] == [0, 0]
+    assert [endpoint._rings.outstanding for endpoint in endpoints] == [0, 0]
     assert endpoints[0].tx_size_left == 32
 
 

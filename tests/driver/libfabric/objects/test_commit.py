@@ -92,18 +92,18 @@ def test_all_packets_of_a_long_write_are_answered_before_it_is_flushed(fabric, p
 
 
 CHANGES = {
-    "write": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT), "WRITE", 8, 0, 1),
-    "injected": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT | OpFlags.FI_INJECT), "WRITE", 8, 0, 1),
-    "atomic": (lambda e, to, room: e.atomic(ONE, *to, Op.FI_SUM, flags=COMMIT), "ATOMIC", 8, 0, 8),
+    "write": (lambda e, to, space: e.write(ONE, *to, flags=COMMIT), "WRITE", 8, 0, 1),
+    "injected": (lambda e, to, space: e.write(ONE, *to, flags=COMMIT | OpFlags.FI_INJECT), "WRITE", 8, 0, 1),
+    "atomic": (lambda e, to, space: e.atomic(ONE, *to, Op.FI_SUM, flags=COMMIT), "ATOMIC", 8, 0, 8),
     "fetch": (
-        lambda e, to, room: e.fetch_atomic(ONE, room, *to, Op.FI_SUM, flags=COMMIT),
+        lambda e, to, space: e.fetch_atomic(ONE, space, *to, Op.FI_SUM, flags=COMMIT),
         "FETCHING_ATOMIC",
         8,
         7,
         8,
     ),
     "compare": (
-        lambda e, to, room: e.compare_atomic(ONE, ONE, room, *to, Op.FI_CSWAP_NE, flags=COMMIT),
+        lambda e, to, space: e.compare_atomic(ONE, ONE, space, *to, Op.FI_CSWAP_NE, flags=COMMIT),
         "FETCHING_ATOMIC",
         32,  # what the wire asks for with the extension
         7,
@@ -116,11 +116,11 @@ CHANGES = {
 def test_everything_that_changes_memory_can_be_committed(
     pair, persistent, to, sent, post, opcode, length, found, after
 ):
-    memory, room = persistent[0], np.zeros(1, np.uint64)
+    memory, space = persistent[0], np.zeros(1, np.uint64)
     memory[0] = 7
-    post(pair[0].endpoint, to, room)
+    post(pair[0].endpoint, to, space)
     assert pair[0].finish().len == 8
-    assert (room[0], memory[0]) == (found, after)
+    assert (space[0], memory[0]) == (found, after)
     assert requests(sent) == [(opcode, 0, length), ("READ", 7, 1), ("WRITE", 8, 0)]
 
 
@@ -167,10 +167,10 @@ def test_vectors_of_the_promised_size_fit_into_the_smallest_ring(pair, persisten
 def test_commit_complete_as_a_default_applies_to_operations_that_change_memory(pair, persistent, to, sent):
     client = pair[0]
     client.endpoint.op_flags = COMMIT
-    room = np.zeros(1, np.uint64)
-    client.endpoint.read(room, *to)
+    space = np.zeros(1, np.uint64)
+    client.endpoint.read(space, *to)
     client.finish()
-    client.endpoint.fetch_atomic(None, room, *to, Op.FI_ATOMIC_READ)
+    client.endpoint.fetch_atomic(None, space, *to, Op.FI_ATOMIC_READ)
     client.finish()
     assert requests(sent) == [("READ", 0, 8), ("FETCHING_ATOMIC", 0, 8)]
     client.endpoint.atomic(ONE, *to, Op.FI_SUM)
@@ -181,12 +181,12 @@ def test_commit_complete_as_a_default_applies_to_operations_that_change_memory(p
 def test_messages_are_sent_as_ever(talkers):
     one, other = talkers
     one.endpoint.op_flags = COMMIT
-    room = bytearray(5)
-    other.endpoint.trecv(room, 3)
+    space = bytearray(5)
+    other.endpoint.trecv(space, 3)
     one.endpoint.tsend(b"hello", one.peer, 3)
     assert one.finish().flags == Caps.FI_TAGGED | Caps.FI_SEND
     assert other.finish().len == 5
-    assert room == b"hello"
+    assert space == b"hello"
     with refused(Errno.FI_EBADFLAGS):
         one.endpoint.tsendmsg(TaggedMsg([b"x"], one.peer, 3), COMMIT)
     tagged = AtomicMsg([ONE], one.peer, [RmaIoc(0, 1, 3)], Op.FI_SUM)

@@ -2,7 +2,7 @@
 
 Each is made in a program of its own, as the one that runs tests has handlers of signals.
 
-Covers ``libfabric/objects/queues/company.py``.
+Covers ``libfabric/objects/queues/deadlock.py``.
 """
 
 import subprocess
@@ -75,11 +75,11 @@ PROGRAMS = {
     "other processes": (
         "from amoeba_model.nic.device import ModelDevice\n"
         "from amoeba_model.udp_network import UdpNetwork\n"
-        "from amoeba.libfabric.objects.queues.company import check_company\n"
+        "from amoeba.libfabric.objects.queues.deadlock import check_deadlock\n"
         "with ModelDevice() as device, UdpNetwork() as network:\n"
         "    network.attach(device, bytes(6))\n"
-        "    tell(lambda: check_company(device))\n"
-        "tell(lambda: check_company(fabric.devices[0]))",
+        "    tell(lambda: check_deadlock(device))\n"
+        "tell(lambda: check_deadlock(fabric.devices[0]))",
         ["nothing", REFUSED],
     ),
 }

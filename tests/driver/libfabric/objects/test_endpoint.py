@@ -79,12 +79,12 @@ def test_options_say_how_the_endpoint_was_opened_and_what_the_driver_can_do(pair
 def test_a_ring_has_the_size_that_was_set(pair, target, keep, tx_size):
     endpoint = keep(pair[0].domain.endpoint())
     endpoint.setopt(LEVEL, EndpointOption.FI_OPT_TX_SIZE, tx_size)
-    room = endpoint.getopt(LEVEL, EndpointOption.FI_OPT_TX_SIZE)
-    assert room == max(16, 1 << (tx_size - 1).bit_length())
+    space = endpoint.getopt(LEVEL, EndpointOption.FI_OPT_TX_SIZE)
+    assert space == max(16, 1 << (tx_size - 1).bit_length())
     endpoint.bind(pair[0].queue)
     endpoint.bind(pair[0].peers)
     endpoint.enable()
-    for _ in range(room):
+    for _ in range(space):
         endpoint.write(bytes(8), pair[0].peer, target[1].address, target[1].key)
     with refused(Errno.FI_EAGAIN):
         endpoint.write(bytes(8), pair[0].peer, target[1].address, target[1].key)

@@ -75,12 +75,12 @@ def test_an_application_that_knows_it_gets_it_and_nobody_else(fabric):
 
 @pytest.mark.parametrize("use", sorted(USES.keys() - COPIED))
 def test_what_has_no_region_is_refused_and_leaves_nothing(scene, use):
-    before, room = scene.granted, scene.endpoint.tx_size_left
+    before, space = scene.granted, scene.endpoint.tx_size_left
     with refused(Errno.FI_EINVAL, "has no region: with FI_MR_LOCAL"):
         # where a use takes a sequence of regions, it gets one of none
         USES[use](scene.endpoint, np.ones(8, np.uint64), scene.to, None)
     assert scene.granted == before
-    assert scene.endpoint.tx_size_left == room
+    assert scene.endpoint.tx_size_left == space
     assert scene.client.queue.read() == []
 
 

@@ -121,18 +121,18 @@ def test_scattered_buffers_are_gathered_and_scattered(talkers, expected):
 
 
 @ON_MODEL
-@pytest.mark.parametrize("room", [0, 1, 4096, 5000, 8999])
+@pytest.mark.parametrize("space", [0, 1, 4096, 5000, 8999])
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_long_message_is_cut_where_the_room_ends(talkers, room, pieces):
+def test_a_long_message_is_cut_where_the_room_ends(talkers, space, pieces):
     one, other = talkers
     memory = bytearray(b"\xee" * 10_000)
-    cuts = [room * piece // pieces for piece in range(pieces + 1)]
+    cuts = [space * piece // pieces for piece in range(pieces + 1)]
     other.endpoint.recvv([memoryview(memory)[begin:end] for begin, end in itertools.pairwise(cuts)], context="short")
     one.endpoint.send(text(9000), one.peer)
     failure = other.failure()
     assert (failure.op_context, failure.err, failure.flags) == ("short", Errno.FI_ETRUNC, RECEIVED)
-    assert (failure.len, failure.olen) == (room, 9000 - room)
-    assert memory == text(9000)[:room] + b"\xee" * (10_000 - room)
+    assert (failure.len, failure.olen) == (space, 9000 - space)
+    assert memory == text(9000)[:space] + b"\xee" * (10_000 - space)
     one.finish()  # the sender has nothing to do with it
 
 

@@ -198,13 +198,13 @@ def test_every_format_has_its_fields(fabric, talkers, keep, cq_format, expected)
 @ON_MODEL
 @pytest.mark.parametrize("scattered", [False, True], ids=["one buffer", "scattered"])
 @pytest.mark.parametrize("expected", [True, False], ids=["expected", "unexpected"])
-@pytest.mark.parametrize("room", [0, 1, 99])
-def test_what_does_not_fit_is_cut_and_reported(talkers, room, expected, scattered):
+@pytest.mark.parametrize("space", [0, 1, 99])
+def test_what_does_not_fit_is_cut_and_reported(talkers, space, expected, scattered):
     one, other = talkers
-    memory = bytearray(b"\xee" * (room + 20))
-    places = [memoryview(memory)[:room]]
+    memory = bytearray(b"\xee" * (space + 20))
+    places = [memoryview(memory)[:space]]
     if scattered:
-        places = [memoryview(memory)[: room // 2], memoryview(memory)[room // 2 : room]]
+        places = [memoryview(memory)[: space // 2], memoryview(memory)[space // 2 : space]]
     if expected:
         other.endpoint.recvv(places, context="short")
         idle(other, 3)
@@ -214,17 +214,17 @@ def test_what_does_not_fit_is_cut_and_reported(talkers, room, expected, scattere
         other.endpoint.recvv(places, context="short")
     failure = other.failure()
     assert (failure.op_context, failure.err) == ("short", Errno.FI_ETRUNC)
-    assert (failure.len, failure.olen) == (room, 100 - room)
+    assert (failure.len, failure.olen) == (space, 100 - space)
     assert (failure.flags, failure.data) == (RECEIVED | Caps.FI_REMOTE_CQ_DATA, 5)
     assert other.queue.strerror(failure.prov_errno) == "too long"
-    assert memory == text(100)[:room] + b"\xee" * 20
+    assert memory == text(100)[:space] + b"\xee" * 20
 
 
 @ON_MODEL
 def test_an_error_ends_a_read_and_what_is_behind_it_comes_later(talkers):
     one, other = talkers
-    for number, room in enumerate([4, 2, 4]):
-        other.endpoint.recv(bytearray(room), context=number)
+    for number, space in enumerate([4, 2, 4]):
+        other.endpoint.recv(bytearray(space), context=number)
         one.endpoint.inject(b"four", one.peer)
     assert [entry.op_context for entry in entries(other.queue, 1)] == [0]
     assert other.failure().op_context == 1

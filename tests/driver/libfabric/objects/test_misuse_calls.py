@@ -73,7 +73,7 @@ class Watch:
             with pytest.raises(error, match=match):
                 call(endpoint, self.to)
         assert endpoint.tx_size_left == places
-        assert not endpoint._rings.under_way
+        assert not endpoint._rings.outstanding
         assert self.client.domain.nic.dma._users == grants
 
     def go_on(self):

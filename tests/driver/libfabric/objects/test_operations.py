@@ -222,19 +222,19 @@ def test_senseless_ring_sizes_are_refused(pair, size):
 ONE, WORD = np.uint64(1), 8
 
 
-def room(count=1, dtype=np.uint64):
+def space(count=1, dtype=np.uint64):
     return np.zeros(count, dtype)
 
 
 def frozen():
-    array = room()
+    array = space()
     array.flags.writeable = False
     return array
 
 
 REFUSED = {
     "write: no buffer": (Errno.FI_EINVAL, lambda e, to: e.write(7, *to)),
-    "write: gaps": (Errno.FI_EINVAL, lambda e, to: e.write(room(8)[::2], *to)),
+    "write: gaps": (Errno.FI_EINVAL, lambda e, to: e.write(space(8)[::2], *to)),
     "write: unknown peer": (Errno.FI_EINVAL, lambda e, to: e.write(b"x", 99, *to[1:])),
     "write: negative peer": (Errno.FI_EINVAL, lambda e, to: e.write(b"x", -1, *to[1:])),
     "write: negative address": (Errno.FI_EINVAL, lambda e, to: e.write(b"x", to[0], -1, to[2])),
@@ -246,10 +246,10 @@ REFUSED = {
     ),
     "inject_write: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_write(bytes(INJECT_SIZE + 1), *to)),
     "write: remote data": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_REMOTE_CQ_DATA)),
-    "read: durable": (Errno.FI_EBADFLAGS, lambda e, to: e.read(room(8), *to, flags=OpFlags.FI_COMMIT_COMPLETE)),
+    "read: durable": (Errno.FI_EBADFLAGS, lambda e, to: e.read(space(8), *to, flags=OpFlags.FI_COMMIT_COMPLETE)),
     "fetch: durable reading": (
         Errno.FI_EBADFLAGS,
-        lambda e, to: e.fetch_atomic(None, room(), *to, Op.FI_ATOMIC_READ, flags=OpFlags.FI_COMMIT_COMPLETE),
+        lambda e, to: e.fetch_atomic(None, space(), *to, Op.FI_ATOMIC_READ, flags=OpFlags.FI_COMMIT_COMPLETE),
     ),
     "read: into constant memory": (Errno.FI_EINVAL, lambda e, to: e.read(b"constant", *to)),
     "read: too long": (
@@ -262,8 +262,8 @@ REFUSED = {
         Errno.FI_EOPNOTSUPP,
         lambda e, to: e.atomic(ONE, *to, Op.FI_ATOMIC_READ, Datatype.FI_UINT64),
     ),
-    "fetch: compare op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.fetch_atomic(ONE, room(), *to, Op.FI_MSWAP)),
-    "compare: sum": (Errno.FI_EOPNOTSUPP, lambda e, to: e.compare_atomic(ONE, ONE, room(), *to, Op.FI_SUM)),
+    "fetch: compare op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.fetch_atomic(ONE, space(), *to, Op.FI_MSWAP)),
+    "compare: sum": (Errno.FI_EOPNOTSUPP, lambda e, to: e.compare_atomic(ONE, ONE, space(), *to, Op.FI_SUM)),
     "atomic: unknown op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, 55)),
     "atomic: negative op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, -1)),
     "atomic: unknown datatype": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, Op.FI_SUM, 99)),
@@ -271,19 +271,19 @@ REFUSED = {
     "atomic: xor of floats": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(np.float64(1), *to, Op.FI_BXOR)),
     "atomic: bytes without datatype": (Errno.FI_EINVAL, lambda e, to: e.atomic(bytes(8), *to, Op.FI_SUM)),
     "atomic: big-endian": (Errno.FI_EINVAL, lambda e, to: e.atomic(np.zeros(1, ">u8"), *to, Op.FI_SUM)),
-    "atomic: nothing": (Errno.FI_EINVAL, lambda e, to: e.atomic(room(0), *to, Op.FI_SUM)),
+    "atomic: nothing": (Errno.FI_EINVAL, lambda e, to: e.atomic(space(0), *to, Op.FI_SUM)),
     "atomic: half an element": (
         Errno.FI_EINVAL,
         lambda e, to: e.atomic(bytes(12), *to, Op.FI_SUM, Datatype.FI_UINT64),
     ),
     "atomic: no operand": (Errno.FI_EINVAL, lambda e, to: e.atomic(None, *to, Op.FI_SUM, Datatype.FI_UINT64)),
-    "inject_atomic: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_atomic(room(9), *to, Op.FI_SUM)),
-    "fetch: short result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(room(2), room(1), *to, Op.FI_SUM)),
-    "fetch: long result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(room(1), room(2), *to, Op.FI_SUM)),
+    "inject_atomic: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_atomic(space(9), *to, Op.FI_SUM)),
+    "fetch: short result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(space(2), space(1), *to, Op.FI_SUM)),
+    "fetch: long result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(space(1), space(2), *to, Op.FI_SUM)),
     "fetch: constant result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(ONE, frozen(), *to, Op.FI_SUM)),
     "compare: short compare": (
         Errno.FI_EINVAL,
-        lambda e, to: e.compare_atomic(room(2), room(1), room(2), *to, Op.FI_CSWAP),
+        lambda e, to: e.compare_atomic(space(2), space(1), space(2), *to, Op.FI_CSWAP),
     ),
 }
 
@@ -312,14 +312,14 @@ def test_wrong_calls_are_refused_before_anything_is_sent(pair, target, to, case)
     ids=["write", "read", "atomic", "fetch"],
 )
 def test_a_desc_must_allow_the_use(pair, to, keep, access, use):
-    buffer = room(4)
+    buffer = space(4)
     region = keep(pair[0].domain.mr_reg(buffer, access))
     with refused(Errno.FI_EACCES):
         use(pair[0].endpoint, buffer, to, region)
 
 
 def test_a_desc_must_hold_the_buffer(pair, to, keep):
-    buffer = room(8)
+    buffer = space(8)
     region = keep(pair[0].domain.mr_reg(buffer[2:4], ALL_ACCESS))
     for outside in (buffer[1:3], buffer[3:5], buffer):
         with refused(Errno.FI_EINVAL, "outside the region"):
@@ -413,7 +413,7 @@ def test_a_refused_request_gives_no_access_to_its_buffers(fabric, pair, to, monk
         pair[0].endpoint.atomic(ONE, *to, Op.FI_SUM)
     for peer in (to[0], 99):  # the ring is full; and nobody is there
         with pytest.raises(FabricError):
-            pair[0].endpoint.read(room(8), peer, *to[1:])
+            pair[0].endpoint.read(space(8), peer, *to[1:])
     assert granted == []
 
 

@@ -106,17 +106,17 @@ def test_a_peek_finds_the_oldest_that_matches(talkers):
     assert other.finish().len == 0
 
 
-@pytest.mark.parametrize("room", [4, 11, 20])
-def test_a_peek_with_a_buffer_brings_the_data_of_a_short_message(talkers, keep, room):
+@pytest.mark.parametrize("space", [4, 11, 20])
+def test_a_peek_with_a_buffer_brings_the_data_of_a_short_message(talkers, keep, space):
     one, other = talkers
     one.endpoint.tsend(text(11), one.peer, TAG)
     one.finish()
-    buffer = bytearray(room)
+    buffer = bytearray(space)
     address = keep(other.domain.mr_reg(buffer, MrAccess.FI_RECV)).start
     ask(other, PEEK, buffer)
     entry = other.finish()
     assert (entry.len, entry.buf) == (11, address)
-    assert buffer == text(11)[:room] + bytes(max(0, room - 11))
+    assert buffer == text(11)[:space] + bytes(max(0, space - 11))
 
 
 def test_of_a_long_message_a_peek_brings_no_data(talkers):

@@ -116,7 +116,7 @@ def test_a_vector_to_a_dead_peer_fails_once(impatient, pair, target):
     client.endpoint.writev([b"ab", b"cd", b"ef"], client.peer, region.address, region.key, context="all")
     (failure,) = fail(client, 1)
     assert (failure.op_context, failure.err, failure.len) == ("all", Errno.FI_ECONNRESET, 6)
-    assert client.endpoint._rings.under_way == 0
+    assert client.endpoint._rings.outstanding == 0
 
 
 def test_silent_operations_to_a_dead_peer_fail_aloud(impatient, pair, target):

@@ -206,7 +206,7 @@ def test_data_of_reads_that_is_no_token_is_still_told(talkers, keep):
     region = keep(one.domain.mr_reg(memory, ALL_ACCESS))
     one.endpoint.send(text(LONG), one.peer, context="read")
     idle(one)
-    (token,) = one.endpoint._receiver.long_sends._under_way
+    (token,) = one.endpoint._receiver.long_sends._outstanding
     assert token % 2 == 0
     for data in (token ^ 2, token ^ 3):
         other.endpoint.writedata(bytes(8), data, other.peer, region.address, region.key)

@@ -39,7 +39,7 @@ def write(side, address, key, value, context=None):
     client.endpoint.write(np.array([value], np.uint64), peer, address, key, context=context)
 
 
-def has_room(side, region, context):
+def has_space(side, region, context):
     """Whether the ring has taken one more write."""
     try:
         write(side, region.address, region.key, context, context)
@@ -108,7 +108,7 @@ def test_more_operations_than_the_ring_holds_are_posted_one_after_the_other(side
     memory, region = target
     client, peer = side
     posted = 0
-    while has_room(side, region, posted):
+    while has_space(side, region, posted):
         posted += 1
     client.queue.post_and_wait(client.endpoint.write, np.array([77], np.uint64), peer, region.address, region.key)
     assert memory[0] == 77

@@ -76,7 +76,7 @@ def idle(side):
     """Give operations that wait every chance to start: none does, and none is reported."""
     for _ in range(50):
         assert side.queue.read(4) == []
-    assert side.endpoint._rings.under_way == 0
+    assert side.endpoint._rings.outstanding == 0
 
 
 def write(side, to, value, word=0, **options):
@@ -119,7 +119,7 @@ def test_a_triggered_operation_waits_for_another_endpoint_and_reading_its_own_qu
 def test_a_counter_that_is_there_already_starts_it_at_once(pair, to, memory, cntr):
     cntr.set(7)
     pair[0].endpoint.write(np.uint64(9), *to, context=TriggeredContext(cntr, 7), flags=TRIGGER)
-    assert pair[0].endpoint._rings.under_way == 1
+    assert pair[0].endpoint._rings.outstanding == 1
     pair[0].finish()
     assert memory[0] == 9
 

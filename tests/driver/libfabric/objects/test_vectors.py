@@ -227,7 +227,7 @@ def test_an_error_in_the_middle_is_one_error_of_the_operation(two):
         assert (failure.op_context, failure.err, failure.len) == (wrong, Errno.FI_ENOKEY, 48)
     client.endpoint.write(bytes(8), client.peer, one.region.address, one.region.key, context="next")
     assert client.finish().op_context == "next"
-    assert client.endpoint._rings.under_way == 0
+    assert client.endpoint._rings.outstanding == 0
 
 
 def test_a_piece_that_the_nic_refuses_is_one_error_of_the_operation(two):
@@ -247,7 +247,7 @@ def test_a_piece_that_the_nic_refuses_is_one_error_of_the_operation(two):
     failure = client.failure()
     assert (failure.op_context, failure.err, failure.len) == ("wrong", Errno.FI_EINVAL, 24)
     assert client.queue.sread(timeout=0.01) == []
-    assert rings.under_way == 0
+    assert rings.outstanding == 0
     rings.post_chain = post_chain
     client.endpoint.atomicv(parts(np.ones(3, np.uint64), [1, 2]), client.peer, one.region.address, one.region.key,
                             Op.FI_SUM)  # fmt: skip
@@ -452,7 +452,7 @@ def test_wrong_vectors_are_refused_before_anything_is_sent(two, case):
     number, call = REFUSED[case]
     with refused(number):
         call(client.endpoint, (client.peer, one.region.address, one.region.key))
-    assert client.endpoint._rings.under_way == 0
+    assert client.endpoint._rings.outstanding == 0
     assert client.queue.sread(timeout=0.01) == []
     assert one.memory.tolist() == list(range(100, 140))
     client.endpoint.writev([b"x"], client.peer, one.region.address, one.region.key)

@@ -268,7 +268,7 @@ def test_the_descriptor_is_readable_for_what_completed_while_a_peer_was_removed(
     for context in (1, 2):
         selectable.endpoint.write(bytes(8), peer, address, key, context=context)
     peers.remove(gone)
-    assert selectable.endpoint._rings.under_way == 0  # taken out of the ring, and kept for the application
+    assert selectable.endpoint._rings.outstanding == 0  # taken out of the ring, and kept for the application
     for context in (1, 2):
         assert selectable.readable()
         assert selectable.queue.read() == [CqEntry(context)]

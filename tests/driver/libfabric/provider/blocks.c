@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #define WORKERS 3
-#define TURNS 20
+#define FAIR_LOCK 20
 
 static struct fid_wait *wait_set;
 static struct fid_cntr *member;
@@ -33,7 +33,7 @@ static void *works(void *unused) {
     struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC };
     struct fid_cntr *mine;
     OK(fi_cntr_open(domain, &attr, &mine, NULL));
-    for (int turn = 1; turn <= TURNS; turn++) {
+    for (int turn = 1; turn <= FAIR_LOCK; turn++) {
         uint32_t kind;
         struct fi_eq_cm_entry event;
         OK(fi_cntr_add(mine, 1));
@@ -46,11 +46,11 @@ static void *works(void *unused) {
 
 static void atomics(void) {
     uint64_t one = 1;
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int turn = 0; turn < FAIR_LOCK; turn++) {
         OK(fi_atomic(ep, &one, 1, NULL, self, 0, 7, FI_UINT64, FI_SUM, NULL));
         done();
     }
-    IS(*(uint64_t *)memory, TURNS);
+    IS(*(uint64_t *)memory, FAIR_LOCK);
 }
 
 static void beside(void *(*waits)(void *), void (*let_go)(void)) {

@@ -20,9 +20,9 @@ def resident():
 def kept():
     """Objects that Python knows of, and entries of its tables, whosever they are."""
     gc.collect()
-    things = gc.get_objects()
-    tables = [thing for thing in things if type(thing) in (dict, list, set, collections.deque)]
-    return len(things), sum(map(len, tables))
+    handles = gc.get_objects()
+    tables = [thing for thing in handles if type(thing) in (dict, list, set, collections.deque)]
+    return len(handles), sum(map(len, tables))
 
 
 def main(library, rounds):
@@ -30,7 +30,7 @@ def main(library, rounds):
     many.begin()
     many.rounds(1500)  # rings and pools have their sizes
     many.rounds(_TRACED)
-    things, entries = kept()
+    handles, entries = kept()
     before = resident()
     many.rounds(rounds)
     grown = resident() - before
@@ -43,7 +43,7 @@ def main(library, rounds):
     gc.collect()
     traced = tracemalloc.get_traced_memory()[0] - first
     many.finish()
-    found = {"resident": grown, "objects": later[0] - things, "entries": later[1] - entries, "traced": traced}
+    found = {"resident": grown, "objects": later[0] - handles, "entries": later[1] - entries, "traced": traced}
     print(json.dumps(found), flush=True)
 
 

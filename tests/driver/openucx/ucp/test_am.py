@@ -10,7 +10,7 @@ import pytest
 from amoeba.core.buffers import address_of
 from amoeba.openucx.ucp.active_messages import AmDescriptor
 from amoeba.openucx.ucp.adapter import open_adapters
-from amoeba.openucx.ucp.am_sends import MOST_EAGER
+from amoeba.openucx.ucp.am_sends import MAX_EAGER
 from amoeba.transport.rendezvous import Record
 from amoeba_model.impairments import Impairments
 from amoeba_model.ucp import UCP_ANSWER, MessageFlags, MessageKind
@@ -517,12 +517,12 @@ def test_calls_check_before_they_act(two):
         with pytest.raises(ucp.UcsInvalidParamError):
             call()
     with pytest.raises(ucp.UcsExceedsLimitError):
-        send(sender.ep, bytes(MOST_EAGER + 1), flags=EAGER)
+        send(sender.ep, bytes(MAX_EAGER + 1), flags=EAGER)
     other = Entity(receiver.adapter, ucp.UCP_FEATURE_STREAM)
     ep = other.connect(sender)
     with pytest.raises(ucp.UcsInvalidParamError, match="AM"):
         send(ep, b"x")
-    assert sender.worker.rings.under_way == 0
+    assert sender.worker.rings.outstanding == 0
     assert not sender.ep.wired
 
 
@@ -607,7 +607,7 @@ def test_malformed_messages_are_dropped_and_counted(two):
         (MessageKind.AM, bytes(2000), 1500),
         (MessageKind.AM_FIRST, b"\x10" + bytes(7), 0),
         (MessageKind.AM_FIRST, b"\x01" + bytes(8), 0),
-        (MessageKind.AM_FIRST, (MOST_EAGER + 1).to_bytes(8, "little") + b"x", 0),
+        (MessageKind.AM_FIRST, (MAX_EAGER + 1).to_bytes(8, "little") + b"x", 0),
         (MessageKind.AM_MORE, b"x", 0),
         (MessageKind.AM_LONG, long, 0),
         (MessageKind.AM_LONG, long[1:], 0),

@@ -123,10 +123,10 @@ def test_destroying_what_is_not_generic_changes_nothing():
 def test_a_destroyed_datatype_is_gone_but_for_operations_under_way():
     kind = Every()
     datatype = ucp.ucp_dt_create_generic(kind.ops, None)
-    under_way = source(b"abcdef", 3, datatype)
+    outstanding = source(b"abcdef", 3, datatype)
     ucp.ucp_dt_destroy(datatype)
-    assert bytes(under_way.packed()) == b"ace"
-    under_way.finish()
+    assert bytes(outstanding.packed()) == b"ace"
+    outstanding.finish()
     for call in (lambda: source(b"abcdef", 3, datatype), lambda: ucp.ucp_dt_destroy(datatype)):
         with pytest.raises(ucp.UcsInvalidParamError, match="is no generic datatype, or is destroyed"):
             call()

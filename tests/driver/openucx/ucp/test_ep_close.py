@@ -135,7 +135,7 @@ def test_a_forced_close_ends_every_request_at_once_and_nothing_is_touched_afterw
         receiver.progress()
     assert all((result == 9).all() for result in results)
     assert handler.heard == []
-    assert sender.worker.rings.under_way == 0
+    assert sender.worker.rings.outstanding == 0
     ucp.ucp_mem_unmap(receiver.context, memory)
 
 

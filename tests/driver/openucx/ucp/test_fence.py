@@ -62,10 +62,10 @@ def test_what_is_posted_after_a_fence_finds_what_was_put_before_it_on_another_en
 def test_a_fence_within_one_lane_holds_nothing(two):
     sender, _, eps, heap, keys = two
     ucp.ucp_put_nbi(eps[0], bytes(3000), 3000, heap.address, keys[0])
-    under_way = sender.worker.rings.under_way
+    outstanding = sender.worker.rings.outstanding
     ucp.ucp_worker_fence(sender.worker)
     ucp.ucp_put_nbi(eps[0], b"1", 1, heap.address, keys[0])
-    assert sender.worker.rings.under_way == under_way + 1
+    assert sender.worker.rings.outstanding == outstanding + 1
     assert not sender.worker.held_lanes
     assert flush(sender, "worker") == OK
 
@@ -77,9 +77,9 @@ def test_without_messages_the_nic_holds_what_comes_after(two):
     assert flush(sender, "worker") == OK
     ucp.ucp_put_nbi(eps[0], bytes(3000), 3000, heap.address, keys[0])
     ucp.ucp_worker_fence(sender.worker)
-    under_way = sender.worker.rings.under_way
+    outstanding = sender.worker.rings.outstanding
     ucp.ucp_put_nbi(eps[1], b"1", 1, heap.address, keys[1])
-    assert sender.worker.rings.under_way == under_way + 2, "a fence of the NIC, and the put"
+    assert sender.worker.rings.outstanding == outstanding + 2, "a fence of the NIC, and the put"
     assert sender.worker.fences is None
     assert not sender.worker.held_lanes
     assert flush(sender, "worker") == OK

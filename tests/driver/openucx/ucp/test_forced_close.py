@@ -124,7 +124,7 @@ def test_a3_a_forced_close_cancels_operations_and_the_flush_behind_them(sender, 
     operations.poison(receiver)
     assert len(operations.heard) == len(names)
     assert handler.heard == []
-    assert sender.worker.rings.under_way == 0
+    assert sender.worker.rings.outstanding == 0
     assert not sender.worker.lanes
     assert ucp.ucp_worker_flush_nbx(sender.worker) is None
 
@@ -166,7 +166,7 @@ def test_a3_all_that_waits_for_room_in_the_ring_is_cancelled_too(models):
     assert ucp.ucp_ep_close_nbx(operations.ep, FORCE) is None
     assert {each.code for each in more} == {flushed.code} == {CANCELED}
     operations.poison(receiver)
-    assert sender.worker.rings.under_way == 0
+    assert sender.worker.rings.outstanding == 0
 
 
 def test_a3_a_batch_whose_ends_are_known_to_the_nic_alone_ends_inside_the_call(models):

@@ -401,7 +401,7 @@ def test_all_operations_work_on_such_endpoints(models):
 
 
 def test_callers_that_say_nothing_keep_nobody_out(adapters, monkeypatch):
-    monkeypatch.setattr("amoeba.openucx.ucp.connections._MOST_CALLERS", 3)
+    monkeypatch.setattr("amoeba.openucx.ucp.connections._MAX_CALLERS", 3)
     client, server = Entity(adapters[0]), Server(adapters[1])
     with contextlib.ExitStack() as exits:
         for _ in range(8):

@@ -95,7 +95,7 @@ class Arena:
         try:
             request = call()
         except ucp.UcsError as error:
-            assert (lane.posted, self.sender.worker.rings.under_way) == (posted, 0)
+            assert (lane.posted, self.sender.worker.rings.outstanding) == (posted, 0)
             assert contents(reply) == before
             return type(error), str(error)
         status = finish(request if hasattr(request, "done") else None, self.sender)

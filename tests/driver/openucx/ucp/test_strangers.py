@@ -128,7 +128,7 @@ def test_an_address_that_cannot_be_reached_is_dropped_and_counted(three, monkeyp
 
 def test_endpoints_that_one_nic_makes_unasked_leave_places_for_others(models, monkeypatch):
     """The greedy one hears which of its endpoints have no other end, and the honest one is heard."""
-    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MOST_OF_ONE", 8)
+    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MAX_OF_ONE", 8)
     greedy, victim = Entity(models[0]), Entity(models[1])
     came = listen(victim)
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(12)]
@@ -150,7 +150,7 @@ def test_endpoints_that_one_nic_makes_unasked_leave_places_for_others(models, mo
 
 
 def test_when_all_places_are_taken_the_nic_with_the_most_makes_room(models, monkeypatch):
-    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MOST_UNASKED", 6)
+    monkeypatch.setattr("amoeba.openucx.ucp.wireup._MAX_UNASKED", 6)
     greedy, honest, victim = Entity(models[0]), Entity(models[1]), Entity(models[1])
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(6)]
     for ep in eps:
@@ -168,7 +168,7 @@ def test_when_all_places_are_taken_the_nic_with_the_most_makes_room(models, monk
 @pytest.mark.parametrize("asked", [False, True])
 def test_messages_of_which_fragments_are_to_come_have_a_quota_for_each_nic(models, monkeypatch, asked):
     module = sys.modules[type(Entity(models[0]).worker.active_messages).__module__]
-    monkeypatch.setattr(module, "_MOST_INCOMING", 40_000)
+    monkeypatch.setattr(module, "_MAX_INCOMING", 40_000)
     greedy, victim, honest = Entity(models[0]), Entity(models[1]), Entity(models[1])
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(12)]
     for ep in eps:

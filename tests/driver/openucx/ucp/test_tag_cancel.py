@@ -116,7 +116,7 @@ def test_a_generic_datatype_is_finished_once_when_its_receive_is_cancelled(coupl
             start_pack=lambda context, buffer, count: buffer,
             start_unpack=lambda context, buffer, count: buffer,
             packed_size=lambda state: 8,
-            pack=lambda state, offset, dest, room: 0,
+            pack=lambda state, offset, dest, space: 0,
             unpack=lambda state, offset, src, length: None,
             finish=finished.append,
         )

@@ -42,8 +42,8 @@ class Generic:
         return buffer, self.started
 
     @staticmethod
-    def pack(state, offset, dest, room):
-        size = min(room, 1000)
+    def pack(state, offset, dest, space):
+        size = min(space, 1000)
         buffer = state[0]
         data = bytes(buffer[len(buffer) - offset - size : len(buffer) - offset])
         dest[:size] = data[::-1]

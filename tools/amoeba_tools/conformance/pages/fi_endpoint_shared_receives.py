@@ -129,8 +129,8 @@ def a_multi_receive_takes_messages_for_all_endpoints(pair: Pair) -> None:
     shared.get(pair, *((index % 2, pattern(8, index)) for index in range(3)))
     first, last = shared.sides[0].finish_all(2)
     (second,) = shared.sides[1].finish_all(1)
-    given_back = [bool(entry.flags & Caps.FI_MULTI_RECV) for entry in (first, second, last)]
-    expect_equal("FI_MULTI_RECV", given_back, [False, False, True])
+    released = [bool(entry.flags & Caps.FI_MULTI_RECV) for entry in (first, second, last)]
+    expect_equal("FI_MULTI_RECV", released, [False, False, True])
     received = [bytes(buffer[64 * index : 64 * index + 8]) for index in range(3)]
     expect_equal("buffer", received, [pattern(8, index) for index in range(3)])
 

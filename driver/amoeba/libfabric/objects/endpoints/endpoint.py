@@ -223,7 +223,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             vector._attach(peers)
         except BaseException:
             context.abandon()
-            self._nic.contexts.give_back(context.number)
+            self._nic.contexts.release(context.number)
             raise
         self._name = context.address
         self._receiver.start(context, vector, self._counters)

@@ -187,13 +187,13 @@ class ScalableEndpoint(FabricObject):
     def _context_is_back(self, context: int) -> None:
         self._lost.discard(context)
         if self.closed:
-            self._nic.contexts.give_back(context)
+            self._nic.contexts.release(context)
 
     def _release(self) -> None:
         first = self._name.resource_index
         for context in range(first, first + self.rx_contexts + self.tx_contexts):
             if context not in self._lost:
-                self._nic.contexts.give_back(context)
+                self._nic.contexts.release(context)
 
     def __repr__(self) -> str:
         state = " closed" if self.closed else ""

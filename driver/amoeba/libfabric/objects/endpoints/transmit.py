@@ -94,7 +94,7 @@ class Posting(RmaOperations, BatchOperations, MessageOperations):
         Raises FI_EOPBADSTATE before the endpoint is enabled.
         """
         rings = self._rings or self._not_enabled()
-        return rings.room
+        return rings.space
 
     def cancel(self, context: Any) -> None:
         """Cancel an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.

@@ -347,9 +347,9 @@ class Operations(FabricObject):
                     check_region(self.domain, desc, address_of(source), length, access)
             elif bits & _INJECT:
                 rings.check_space()
-                operation.local = rings.stash([source])
+                operation.local = rings.bounce([source])
                 if compared is not None:
-                    operation.compare = rings.stash([compared], INJECT_SIZE)
+                    operation.compare = rings.bounce([compared], INJECT_SIZE)
             else:
                 operation.local = addressof(_in_memory(source)) if not source.readonly else address_of(source)
                 keep = source, desc, compared, sink, sink_desc

@@ -17,8 +17,8 @@ from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricErr
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.libfabric.objects.checks import check_number, check_timeout
 from amoeba.libfabric.objects.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond, WaitObj
-from amoeba.libfabric.objects.queues.company import check_company
 from amoeba.libfabric.objects.queues.completion_source import CompletionSource
+from amoeba.libfabric.objects.queues.deadlock import check_deadlock
 from amoeba.libfabric.objects.queues.failures import failure_text, words_of
 from amoeba.libfabric.objects.queues.gathering import Gathering
 from amoeba.libfabric.objects.queues.kinds import CQ_FLAGS
@@ -435,7 +435,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
                 self._auto.wait_for(lambda: self._closed or self._signalled or self._readable, remaining)
             else:
                 if remaining is None and not (there or self._wants_reading):
-                    check_company(self._device)
+                    check_deadlock(self._device)
                 self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
         if len(self._in_hand) > count:
             uninterrupted(self._put_back, count)
@@ -538,7 +538,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
         self._collect()
         if self._fd is not None and self._readable:
             self._fd.set()
-        return any(source.under_way for source in self._sources)
+        return any(source.outstanding for source in self._sources)
 
     @property
     def _readable(self) -> bool:

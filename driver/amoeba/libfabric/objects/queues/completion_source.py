@@ -16,7 +16,7 @@ class CompletionSource(Protocol):
         """Whether unread completions must stay in the ring, because they hold others back."""
 
     @property
-    def under_way(self) -> int:
+    def outstanding(self) -> int:
         """The number of requests that the NIC works on, or whose completion has not been taken."""
 
     @property

@@ -11,7 +11,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.libfabric.objects.checks import check_enum, check_flags, check_number, check_timeout
 from amoeba.libfabric.objects.constants import BindFlags, WaitObj
-from amoeba.libfabric.objects.queues.company import check_company
+from amoeba.libfabric.objects.queues.deadlock import check_deadlock
 from amoeba.libfabric.objects.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.libfabric.objects.queues.owner import QueueOwner
 from amoeba.libfabric.objects.queues.wait_descriptor import HasDescriptor
@@ -67,7 +67,7 @@ class Counter(HasDescriptor):
         """Likewise."""
         self._miscounted = [0, 0]
         """Successes and errors that the NIC counts, or is about to count, wrongly."""
-        self._hears_of_peers = False
+        self._notified_of_peers = False
         """Whether peers may begin a counted operation at any time."""
         self._heeding = described
         """Whether it must observe doorbells: there is a descriptor, or an operation waits for this counter."""
@@ -153,7 +153,7 @@ class Counter(HasDescriptor):
         deadline = None if timeout is None else time.monotonic() + timeout
         errors = self.expected_errors
         # peers' operations cause no interrupt
-        most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
+        most = WAIT_SLICE / 50 if self._notified_of_peers else WAIT_SLICE
         while (value := self.read()) < threshold:
             if self._sums[1] != errors:
                 self._known_errors = self._sums[1]
@@ -165,7 +165,7 @@ class Counter(HasDescriptor):
                 self._auto.wait_for(lambda: self._closed or self._has_reached(threshold, errors), remaining)
             else:
                 if remaining is None and not self._wants_reading:
-                    check_company(self._device)
+                    check_deadlock(self._device)
                 self._rest(most if remaining is None else min(remaining, most))
 
     def _rest(self, seconds: float) -> None:
@@ -207,7 +207,7 @@ class Counter(HasDescriptor):
     def _attach_receives(self, queue: "CompletionQueue[Any]") -> None:
         """Count the receives that end in ``queue``."""
         self._queues.add(queue)
-        self._hears_of_peers = True
+        self._notified_of_peers = True
         self._begun()
 
     def _heed(self) -> None:
@@ -220,7 +220,7 @@ class Counter(HasDescriptor):
     def _begun(self) -> None:
         """Note that a counted operation has begun."""
         self._show()
-        self._deferrals.stir()
+        self._deferrals.kick()
 
     def _expect(self, works: int) -> None:
         """Expect ``works`` more outstanding pieces of deferred work."""
@@ -230,8 +230,8 @@ class Counter(HasDescriptor):
     @property
     def _active(self) -> bool:
         """Whether a counted operation is outstanding, or may be, because peers begin it."""
-        busy = any(rings.under_way or rings.held for rings in self._rings)
-        return busy or self._works > 0 or self._hears_of_peers
+        busy = any(rings.outstanding or rings.held for rings in self._rings)
+        return busy or self._works > 0 or self._notified_of_peers
 
     @property
     def _readable(self) -> bool:
@@ -249,7 +249,7 @@ class Counter(HasDescriptor):
         return False
 
     def _arm(self) -> bool:
-        return not self._hears_of_peers
+        return not self._notified_of_peers
 
     def _may_wait(self) -> bool:
         self._check_open()
@@ -297,7 +297,7 @@ class Counter(HasDescriptor):
         """Let the NIC count peers' operations. Raises FI_ENOSPC if the NIC has no counter left."""
         if not self._number:
             raise fabric_error(Errno.FI_ENOSPC, f"{self._without}: only the NIC sees peers")
-        self._hears_of_peers = True
+        self._notified_of_peers = True
         self._begun()
 
     def _release(self) -> None:
@@ -305,7 +305,7 @@ class Counter(HasDescriptor):
             deferral.fail()
         self._queues.clear()
         if self._number:
-            self._nic.event_counters.give_back(self._number)
+            self._nic.event_counters.release(self._number)
         self._rings.clear()
         self._close_descriptor()
 

@@ -51,7 +51,7 @@ _MODIFIABLE = int(_FIELD.UCP_EP_PARAM_FIELD_ERR_HANDLER | _FIELD.UCP_EP_PARAM_FI
 _PEER = ucp_err_handling_mode_t.UCP_ERR_HANDLING_MODE_PEER
 _FEATURES = ~ucp_feature.UCP_FEATURE_WAKEUP & sum(ucp_feature)
 """Of which an endpoint needs one."""
-_MOST_NAME = 31
+_MAX_NAME = 31
 """Characters of a name that are kept."""
 _LATENCY_CYCLES = 1000
 """Of the NIC's clock, from a doorbell to the completion of an operation of 8 bytes: docs/benchmarks.md."""
@@ -102,7 +102,7 @@ def ucp_ep_create(worker: Worker, params: ucp_ep_params_t) -> Endpoint:
         raise invalid_param("params: expected address, conn_request, or sockaddr with its flag, got none")
     endpoint.peer_failures = taken.err_mode is _PEER
     if taken.name is not None:
-        endpoint.name = taken.name[:_MOST_NAME]
+        endpoint.name = taken.name[:_MAX_NAME]
     _give_handler(endpoint, taken)
     if endpoint.peer_failures and endpoint.connected:
         endpoint.wire()

@@ -12,7 +12,7 @@ from amoeba.openucx.ucp.worker import Worker
 
 __all__ = ["ucp_worker_arm", "ucp_worker_get_efd", "ucp_worker_signal", "ucp_worker_wait", "ucp_worker_wait_mem"]
 
-_MOST_WATCHED = 4096
+_MAX_WATCHED = 4096
 
 
 def _wakeup(worker: Worker, call: str) -> Wakeup:
@@ -47,8 +47,8 @@ def ucp_worker_wait_mem(worker: Worker, address: Any) -> None:
         view = view_of(address, name="address")
     except FabricError as error:
         raise ucs_error_of(error) from error
-    if not 0 < view.nbytes <= _MOST_WATCHED:
-        raise invalid_param(f"address: expected a buffer of 1 to {_MOST_WATCHED} bytes, got {view.nbytes}")
+    if not 0 < view.nbytes <= _MAX_WATCHED:
+        raise invalid_param(f"address: expected a buffer of 1 to {_MAX_WATCHED} bytes, got {view.nbytes}")
     wakeup.wait_for_change(view.cast("B"))
 
 

@@ -4,16 +4,16 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
-from amoeba_model.nic.incarnations import REMEMBERED
+from amoeba_model.nic.connection_epochs import REMEMBERED
 
 from amoeba_hw.request_records import CHECK_REPORT
 
-__all__ = ["OPENING", "Incarnations"]
+__all__ = ["EPOCH_ID", "ConnectionEpochs"]
 
-OPENING = data.StructLayout({"ip": 32, "spdcid": 16, "start": 32})
+EPOCH_ID = data.StructLayout({"ip": 32, "spdcid": 16, "start": 32})
 
 
-class Incarnations(wiring.Component):
+class ConnectionEpochs(wiring.Component):
     """Remembers connection epochs, the last one for each value of a hash.
 
     Parameters
@@ -24,16 +24,16 @@ class Incarnations(wiring.Component):
     Members
     -------
     look : In(1)
-        Pulse: look for the ``opening``.
-    opening : OPENING, In
+        Pulse: look for the ``epoch_id``.
+    epoch_id : EPOCH_ID, In
     known : Out(1)
-        From the next cycle on, until the next ``look``: it is remembered. The ``opening`` has to stay.
+        From the next cycle on, until the next ``look``: it is remembered. The ``epoch_id`` has to stay.
     checked : CHECK_REPORT, In
         Only what a request has passed the checks of is remembered.
     opens, pdc : In
         Pulse: this PDC is opened, and all requests of its ``former`` opening, if there was one, have been checked.
         That is found from two cycles later on.
-    former : OPENING, In
+    former : EPOCH_ID, In
     """
 
     def __init__(self, pdcs):
@@ -41,12 +41,12 @@ class Incarnations(wiring.Component):
         super().__init__(
             {
                 "look": In(1),
-                "opening": In(OPENING),
+                "epoch_id": In(EPOCH_ID),
                 "known": Out(1),
                 "checked": In(CHECK_REPORT),
                 "opens": In(1),
                 "pdc": In(range(pdcs)),
-                "former": In(OPENING),
+                "former": In(EPOCH_ID),
             }
         )
         self._proven = Signal(pdcs)
@@ -56,9 +56,9 @@ class Incarnations(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.places = places = memory.Memory(shape=OPENING, depth=self._size, init=[])
+        m.submodules.places = places = memory.Memory(shape=EPOCH_ID, depth=self._size, init=[])
         read, write = places.read_port(), places.write_port()
-        place, taken, remembers = self._place(self.opening), Signal(), Signal()
+        place, taken, remembers = self._place(self.epoch_id), Signal(), Signal()
         report = self.checked
         m.d.comb += [
             read.addr.eq(place),
@@ -67,7 +67,7 @@ class Incarnations(wiring.Component):
             write.data.eq(self.former),
             remembers.eq(self.opens & self._proven.bit_select(self.pdc, 1)),
             write.en.eq(remembers),
-            self.known.eq(taken & (read.data == self.opening)),
+            self.known.eq(taken & (read.data == self.epoch_id)),
         ]
         with m.If(self.look):
             m.d.sync += taken.eq(self._taken.bit_select(place, 1))
@@ -80,7 +80,7 @@ class Incarnations(wiring.Component):
                 m.d.sync += proven.eq(1)
         return m
 
-    def _place(self, opening):
-        ip, start = opening.ip, opening.start
-        folded = ip[:16] ^ ip[16:] ^ opening.spdcid ^ start[:16] ^ start[16:]
+    def _place(self, epoch_id):
+        ip, start = epoch_id.ip, epoch_id.start
+        folded = ip[:16] ^ ip[16:] ^ epoch_id.spdcid ^ start[:16] ^ start[16:]
         return (folded ^ (folded >> 8))[: exact_log2(self._size)]

@@ -5,21 +5,21 @@ from typing import Protocol
 
 from amoeba_model.device import Device
 
-__all__ = ["Mourner", "Silence"]
+__all__ = ["ResetListener", "ResetWatchdog"]
 
 _CYCLES = 1 << 15
 """Two of the NIC's timeouts, so that a NIC that merely retransmits is not queried."""
 _SECONDS = 0.25
 
 
-class Mourner(Protocol):
+class ResetListener(Protocol):
     """An object that ends its operations when the NIC was reset."""
 
     def nic_lost(self) -> None:
         """End operations of a NIC that lost its state. Called in the middle of a wait."""
 
 
-class Silence:
+class ResetWatchdog:
     """Decides when nothing has arrived for so long that the NIC should be queried.
 
     Where time passes in calls alone, the time is the NIC's, so that every run of a program is the same; else the

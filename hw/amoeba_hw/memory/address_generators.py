@@ -7,7 +7,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.memory.operations import line_address_bits
 
-__all__ = ["STEP", "ElementWalk", "LineWalk"]
+__all__ = ["STEP", "ElementAddresses", "LineAddresses"]
 
 ELEMENT_BYTES = 32
 """The widest element, FI_LONG_DOUBLE_COMPLEX."""
@@ -38,7 +38,7 @@ def STEP(parameters: NicParameters) -> data.StructLayout:
     )
 
 
-class LineWalk(wiring.Component):
+class LineAddresses(wiring.Component):
     """Goes through the bytes from ``address`` line by line, through those of one request after the other.
 
     Everything about the step on offer is in registers, most of all that it is the last one: logic that moves with it
@@ -81,9 +81,9 @@ class LineWalk(wiring.Component):
         line, end = Signal(64 - offset_bits), Signal(15)
         offset, place = Signal(offset_bits), Signal(offset_bits)
         touches, last, takes = Signal(), Signal(), Signal()
-        first_offset, first_room = self.address[:offset_bits], Signal(offset_bits + 1)
+        first_offset, first_space = self.address[:offset_bits], Signal(offset_bits + 1)
         m.d.comb += [
-            first_room.eq(beat_bytes - first_offset),
+            first_space.eq(beat_bytes - first_offset),
             step.line.eq(line),
             step.touches.eq(touches),
             step.offset.eq(offset),
@@ -101,7 +101,7 @@ class LineWalk(wiring.Component):
                 line.eq(Mux(self.starts, self.address[offset_bits:], line + 1)),
                 offset.eq(Mux(self.starts, first_offset, 0)),
                 end.eq(Mux(self.starts, self.length + first_offset, end - beat_bytes)),
-                last.eq(Mux(self.starts, self.length <= first_room, end <= 2 * beat_bytes)),
+                last.eq(Mux(self.starts, self.length <= first_space, end <= 2 * beat_bytes)),
                 # The last line may do with what the beat before left over.
                 takes.eq(Mux(self.starts, self.length != 0, end > beat_bytes + place)),
             ]
@@ -110,7 +110,7 @@ class LineWalk(wiring.Component):
         return m
 
 
-class ElementWalk(wiring.Component):
+class ElementAddresses(wiring.Component):
     """Goes through misaligned elements: gathers the parts of one, computes, scatters the parts of the result.
 
     Parts end where lines end, and at the half of an element that is wider than a beat. Such an element is
@@ -202,21 +202,21 @@ class ElementWalk(wiring.Component):
         """Keep account of where the element's bytes are; return the place and size of this step's.
 
         Offset in the line and bytes left are registers instead of differences between the cursor's, so that
-        ``room``, and whether it is enough, is known early in the cycle.
+        ``space``, and whether it is enough, is known early in the cycle.
         """
         step = self.step
         offset_bits = line_address_bits(self._parameters)
         beat_bytes = self._parameters.beat_bytes
         offset, left = Signal(offset_bits), Signal(6)
-        room, count = Signal(offset_bits + 1), Signal(offset_bits + 1)
+        space, count = Signal(offset_bits + 1), Signal(offset_bits + 1)
         element_ends = Signal()
         in_half = done[:offset_bits]
         m.d.comb += [
             # Bytes left in the line, and in this half of the element.
-            room.eq(beat_bytes - Mux(step.compute | (in_half > offset), in_half, offset)),
-            # The rest of the element fits ``room``; written so that it need not wait for the smaller of the two.
+            space.eq(beat_bytes - Mux(step.compute | (in_half > offset), in_half, offset)),
+            # The rest of the element fits ``space``; written so that it need not wait for the smaller of the two.
             element_ends.eq((left + in_half <= beat_bytes) & (step.compute | (left + offset <= beat_bytes))),
-            count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
+            count.eq(Mux(element_ends, left[: offset_bits + 1], space)),
         ]
         with m.If(self.advance):
             m.d.sync += [

@@ -1,12 +1,12 @@
-"""``Incarnations``: remembers past connection epochs of PDCs, whose first requests then open nothing again."""
+"""``ConnectionEpochs``: remembers past connection epochs of PDCs, whose first requests then open nothing again."""
 
-__all__ = ["REMEMBERED", "Incarnations"]
+__all__ = ["REMEMBERED", "ConnectionEpochs"]
 
 REMEMBERED = 4
 """Past connection epochs that are remembered, for each target PDC."""
 
 
-class Incarnations:
+class ConnectionEpochs:
     """A place for each value of a hash, with the last connection epoch that has it.
 
     Another epoch replaces it only once a request of that epoch was executed.

@@ -100,20 +100,20 @@ class BoundlessReceives(Receives):
 
     # Posting
 
-    def _post_crowded(self, receive: Receive, least_room: int, more: int) -> None:
-        uninterrupted(self._receive if receive.opcode == _RECEIVE else self._search, receive, least_room)
+    def _post_crowded(self, receive: Receive, least_space: int, more: int) -> None:
+        uninterrupted(self._receive if receive.opcode == _RECEIVE else self._search, receive, least_space)
         if not more:
             self.announce()
         else:
-            self.nic.stir()
+            self.nic.kick()
 
-    def _receive(self, receive: Receive, least_room: int) -> None:
+    def _receive(self, receive: Receive, least_space: int) -> None:
         """Post a receive, give it messages that wait, or hold it."""
         message = self._oldest(receive)
         if message is not None and not (receive.multi or message.event.flags & _LONG):
             receive.grants = ()  # it is copied
         self.nic.dma.grant_all(receive.grants, self._context)
-        receive.least_room = least_room
+        receive.least_space = least_space
         while message is not None:
             self._use(message)
             self._meet(receive, message)
@@ -124,10 +124,10 @@ class BoundlessReceives(Receives):
         if self._held or self.placed >= self.most:
             self._held.add(receive)
         else:
-            self._enter(receive, least_room)
+            self._enter(receive, least_space)
         self._settle()
 
-    def _search(self, search: Receive, least_room: int) -> None:
+    def _search(self, search: Receive, least_space: int) -> None:
         """Answer a search from the lists, or let the NIC look for messages that have come since."""
         message = self._oldest(search)
         if message is not None:
@@ -143,7 +143,7 @@ class BoundlessReceives(Receives):
             self._report(search, _NOTHING, _NO_MATCH, 0)
         else:
             self.check_space(search.opcode)
-            self._enter(search, least_room)
+            self._enter(search, least_space)
 
     def cancel(self, context: Any) -> bool:
         if super().cancel(context):
@@ -258,11 +258,11 @@ class BoundlessReceives(Receives):
             if token < self._seen:  # else the message would have met it
                 break
             receive = self._outstanding[token]
-            if not receive.promised and receive.opcode != _PEEK and matches(receive, event):
+            if not receive.reserved and receive.opcode != _PEEK and matches(receive, event):
                 met = receive
         if met is None:
             return False
-        met.promised = not met.multi or met.use(event.length)
+        met.reserved = not met.multi or met.use(event.length)
         return True
 
     def _free_slots(self) -> bool:
@@ -331,13 +331,13 @@ class BoundlessReceives(Receives):
             return message.event._replace(context=token, kind=int(EventKind.TAKEN), status=_OK)
         return super()._last_word()
 
-    def _room_came(self) -> None:
+    def _space_came(self) -> None:
         if not self._held:
             return
         while self._held and self.placed < self.most:
             receive = self._held.first()
             self._held.remove(receive)
-            self._enter(receive, receive.least_room)
+            self._enter(receive, receive.least_space)
         self._settle()
         self.announce()
 

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.records import Obstacle, wake_order
 
-__all__ = ["QueueTurns"]
+__all__ = ["QueueArbiter"]
 
 
-class QueueTurns(wiring.Component):
+class QueueArbiter(wiring.Component):
     """A ring of queues for each context, of those whose first request is expected to go on.
 
     Contexts are served round robin, and so are the queues of a context's ring. A queue enters the ring of its first

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.interfaces import CONTEXT
 from amoeba_hw.request_records import EVENT_CLAIM, GENERATION_BITS
 
-__all__ = ["SlotRooms"]
+__all__ = ["SlotCredits"]
 
 
-class SlotRooms(wiring.Component):
+class SlotCredits(wiring.Component):
     """Counts the slots that are reserved for messages which have not been matched yet.
 
     Whenever a message is matched there is a free slot for it, and one for every message accepted after it: no more
@@ -47,24 +47,24 @@ class SlotRooms(wiring.Component):
                 "generations": In(GENERATION_BITS).array(contexts),
                 "free": In(range(slots + 1)).array(contexts),
                 "settled": In(contexts),
-                "promise": In(EVENT_CLAIM),
+                "reserve": In(EVENT_CLAIM),
                 "settle": In(EVENT_CLAIM),
                 "open": Out(contexts),
             }
         )
-        self._promised = [Signal(range(slots + 1), name=f"promised_{index}") for index in range(contexts)]
+        self._reserved = [Signal(range(slots + 1), name=f"promised_{index}") for index in range(contexts)]
 
     def elaborate(self, platform):
         m = Module()
-        for index, promised in enumerate(self._promised):
+        for index, reserved in enumerate(self._reserved):
             context = self.contexts[index]
             has_slots = context.enable & (context.unexpected_base != 0) & self.settled[index]
-            m.d.comb += self.open[index].eq(has_slots & (self.free[index] > promised))
-            m.d.sync += promised.eq(
-                promised + self._concerns(self.promise, index) - self._concerns(self.settle, index)
+            m.d.comb += self.open[index].eq(has_slots & (self.free[index] > reserved))
+            m.d.sync += reserved.eq(
+                reserved + self._concerns(self.reserve, index) - self._concerns(self.settle, index)
             )
             with m.If(~context.enable):
-                m.d.sync += promised.eq(0)
+                m.d.sync += reserved.eq(0)
         return m
 
     def _concerns(self, claim, index):

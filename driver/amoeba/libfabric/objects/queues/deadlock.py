@@ -7,10 +7,10 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import alone
 from amoeba.devices.devices import network_of
 
-__all__ = ["check_company"]
+__all__ = ["check_deadlock"]
 
 
-def check_company(device: Device) -> None:
+def check_deadlock(device: Device) -> None:
     """Raise FI_EOPBADSTATE if a wait can never end, as no other thread or process can begin an operation.
 
     On a network that joins processes, or one that this process does not run, a wait also lets a device serve others.

@@ -109,7 +109,7 @@ def test_each_gap_is_asked_for_once(make_model_pair: MakePair) -> None:
 
 
 def test_without_a_free_slot_packets_have_to_come_again(make_model_pair: MakePair) -> None:
-    stranger, region = early(make_model_pair, gap_slots=2)
+    stranger, region = early(make_model_pair, out_of_order_entries=2)
     stranger.add(0)
     assert stranger.add(2) == gap(1, 1)
     assert stranger.add(3) == []
@@ -140,7 +140,7 @@ WRITE = {"opcode": RequestOpcode.WRITE, "request_length": 8}
 def test_a_read_without_a_slot_has_what_is_kept_not_sent_again(
     make_model_pair: MakePair, fields: dict[str, Any], number: int, retx: bool, psn: int
 ) -> None:
-    stranger, region = early(make_model_pair, gap_slots=2)
+    stranger, region = early(make_model_pair, out_of_order_entries=2)
     stranger.add(0)
     assert stranger.add(2) == gap(1, 1)
     assert stranger.add(3) == []
@@ -152,7 +152,7 @@ def test_a_read_without_a_slot_has_what_is_kept_not_sent_again(
 
 
 def test_a_read_before_what_was_asked_for_has_what_comes_behind_it_sent_again(make_model_pair: MakePair) -> None:
-    stranger, _ = early(make_model_pair, gap_slots=2)
+    stranger, _ = early(make_model_pair, out_of_order_entries=2)
     stranger.add(0)
     assert stranger.add(3) == gap(1, 2)
     assert stranger.add(4) == []
@@ -160,7 +160,7 @@ def test_a_read_before_what_was_asked_for_has_what_comes_behind_it_sent_again(ma
 
 
 def test_without_slots_nothing_is_kept(make_model_pair: MakePair) -> None:
-    stranger, _ = early(make_model_pair, gap_slots=0)
+    stranger, _ = early(make_model_pair, out_of_order_entries=0)
     stranger.add(0)
     assert stranger.add(2) == gap(1, 0)
     assert stranger.add(3) == []
@@ -170,7 +170,7 @@ def test_without_slots_nothing_is_kept(make_model_pair: MakePair) -> None:
 
 
 def test_nobody_has_a_slot_for_longer_than_a_timeout_if_it_is_wanted(make_model_pair: MakePair) -> None:
-    stranger, region = early(make_model_pair, gap_slots=1)
+    stranger, region = early(make_model_pair, out_of_order_entries=1)
     other = Early(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)
     assert stranger.add(0) == other.add(0) == [("OK", 0)]
     stranger.pair.target.set("device", retransmit_timeout=2_000)
@@ -210,7 +210,7 @@ def test_a_kept_packet_may_find_no_room_when_its_turn_has_come(make_model_pair: 
 
 
 def test_what_is_kept_is_thrown_away_with_its_pdc(make_model_pair: MakePair) -> None:
-    stranger, _ = early(make_model_pair, gap_slots=2)
+    stranger, _ = early(make_model_pair, out_of_order_entries=2)
     stranger.add(0)
     assert stranger.add(2) == gap(1, 1)
     assert stranger.add(3) == []
@@ -226,7 +226,7 @@ def test_what_is_kept_is_thrown_away_with_its_pdc(make_model_pair: MakePair) -> 
 
 
 def test_a_pdc_that_is_not_proven_loses_what_it_keeps_with_its_place(make_model_pair: MakePair) -> None:
-    stranger, region = early(make_model_pair, gap_slots=2, target_pdcs=2)
+    stranger, region = early(make_model_pair, out_of_order_entries=2, target_pdcs=2)
     for spdcid in (10, 11):
         stranger.spdcid = spdcid
         assert stranger.add(0, memory_key=99) == [("BAD_MKEY", 0)]

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from amoeba.core.guard import Guard
 
-__all__ = ["TURNS", "out_of_turn", "wait_until"]
+__all__ = ["FAIR_LOCK", "wait_until", "without_fair_lock"]
 
 T = TypeVar("T")
 
-TURNS = Guard()
+FAIR_LOCK = Guard()
 """Held while Python executes a call of C's. A C callback may call again in its thread."""
 
 
@@ -37,29 +37,29 @@ def wait_until(
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False
-        out_of_turn(functools.partial(rest, left))
+        without_fair_lock(functools.partial(rest, left))
     return True
 
 
-def out_of_turn(function: Callable[[], T]) -> T:
+def without_fair_lock(function: Callable[[], T]) -> T:
     """Call a function while other threads' calls proceed: one that sleeps, or is safe for threads by itself.
 
-    Objects of a fabric with automatic progress are safe: ``out_of_turn(lambda: queue.sread(timeout=1.0))``.
+    Objects of a fabric with automatic progress are safe: ``without_fair_lock(lambda: queue.sread(timeout=1.0))``.
     """
-    if not TURNS.owned:
+    if not FAIR_LOCK.owned:
         return function()
     results: list[T] = []
-    TURNS.without(lambda: results.append(function()))
+    FAIR_LOCK.without(lambda: results.append(function()))
     return results[0]
 
 
 def _after_fork_in_child() -> None:
-    TURNS.forked()
-    TURNS.__exit__()
+    FAIR_LOCK.forked()
+    FAIR_LOCK.__exit__()
 
 
 os.register_at_fork(
-    before=TURNS.__enter__,  # so that no other thread is in a call, which the child would not have
-    after_in_parent=TURNS.__exit__,
+    before=FAIR_LOCK.__enter__,  # so that no other thread is in a call, which the child would not have
+    after_in_parent=FAIR_LOCK.__exit__,
     after_in_child=_after_fork_in_child,
 )

@@ -19,7 +19,7 @@ def throw_away_kept(nic: RawNic, network: Network) -> int:
 
     Somebody new takes all slots, once what is in them is late, and closes his PDC.
     """
-    device, slots = nic.device, nic.parameters.gap_slots
+    device, slots = nic.device, nic.parameters.out_of_order_entries
     assert isinstance(device, SimulatedDevice)
     nic.set("device", retransmit_timeout=_TIMEOUT)
     until = device.cycles + 3 * _TIMEOUT

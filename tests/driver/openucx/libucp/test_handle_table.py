@@ -4,8 +4,8 @@ import random
 
 import pytest
 from amoeba import FabricError
+from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.sockaddr import sockaddr_bytes
-from amoeba.openucx.libucp.things import Things
 
 
 class Thing:
@@ -15,29 +15,29 @@ class Thing:
 @pytest.mark.parametrize("seed", range(20))
 def test_handles_end_with_their_owners(seed):
     randomness = random.Random(seed)
-    things, alive = Things(), {}  # number: (thing, owner's number)
+    handles, alive = HandleTable(), {}  # number: (thing, owner's number)
     for _ in range(200):
         if alive and randomness.random() < 0.4:
             gone = {randomness.choice(list(alive))}
-            things.remove(next(iter(gone)), Thing)
+            handles.remove(next(iter(gone)), Thing)
             while more := {number for number, (_, owner) in alive.items() if owner in gone} - gone:
                 gone |= more
             for number in gone:
                 del alive[number]
-                assert not things.has(number, Thing)
+                assert not handles.has(number, Thing)
                 with pytest.raises(FabricError):
-                    things.get(number, Thing)
+                    handles.get(number, Thing)
         else:
             owner = randomness.choice([*alive, None])
             made = Thing()
-            number = things.add(made, None if owner is None else alive[owner][0])
+            number = handles.add(made, None if owner is None else alive[owner][0])
             alive[number] = made, owner
-        assert len(things) == len(alive), f"seed {seed}"
-        assert all(things.of(made) == number for number, (made, _) in alive.items()), f"seed {seed}"
+        assert len(handles) == len(alive), f"seed {seed}"
+        assert all(handles.of(made) == number for number, (made, _) in alive.items()), f"seed {seed}"
     for number in [number for number, (_, owner) in alive.items() if owner is None]:
-        things.remove(number, Thing)
-    assert not len(things)
-    assert (things._owned, things._owners, things._numbers_of) == ({}, {}, {})
+        handles.remove(number, Thing)
+    assert not len(handles)
+    assert (handles._owned, handles._owners, handles._numbers_of) == ({}, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.log import logger
 from amoeba.core.waiting import readable_within
-from amoeba.embed.turns import TURNS
+from amoeba.embed.fair_lock import FAIR_LOCK
 
-__all__ = ["Caretaker"]
+__all__ = ["ProgressThread"]
 
 _log = logger("progress")
 
@@ -22,11 +22,11 @@ _LAST_MOMENT = 1.0
 """Seconds of the longest wait for the thread's end."""
 _ROUND = 64
 """Maximum number of steps before other calls proceed."""
-_MOST_TOLD = 64
+_MAX_TOLD = 64
 """Maximum number of different errors that are logged."""
 
 
-class Caretaker:
+class ProgressThread:
     """The progress thread, which lets time pass on a network while no call does.
 
     The NIC then answers its peers though the program computes, sleeps, or waits for something else. The driver's own
@@ -41,7 +41,7 @@ class Caretaker:
         self._after = after
         self.others: set[int] = set()
         """Users that keep the thread away: threads that sleep on the network, and 0 for automatic progress."""
-        self._thread = threading.Thread(target=self._run, name="amoeba caretaker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="amoeba progress", daemon=True)
         self._thread.start()
 
     def join(self) -> None:
@@ -56,7 +56,7 @@ class Caretaker:
             except Exception as error:  # any: peers wait for the NIC
                 if self._network.closed:
                     return
-                if repr(error) not in told and len(told) < _MOST_TOLD:
+                if repr(error) not in told and len(told) < _MAX_TOLD:
                     told.add(repr(error))
                     _log.error("the NIC could not run, and is tried again: %r", error, exc_info=error)
                 time.sleep(_GLANCE)
@@ -75,7 +75,7 @@ class Caretaker:
 
     def _take_turn(self) -> bool:
         """Run the NIC until it only waits; return False if another thread is in a call."""
-        if not TURNS.enter_now():
+        if not FAIR_LOCK.enter_now():
             return False
         try:
             if self.others:
@@ -86,5 +86,5 @@ class Caretaker:
                     break
             self._after()
         finally:
-            TURNS.__exit__()
+            FAIR_LOCK.__exit__()
         return True

@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 from amoeba.core.errno import Errno
 from amoeba.embed import Handles
 
-__all__ = ["Things"]
+__all__ = ["HandleTable"]
 
 T = TypeVar("T")
 
 
-class Things(Handles):
+class HandleTable(Handles):
     """Handles, found by their objects as well: C knows the numbers of a callback's arguments already."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""``TargetRooms``: event entries and unexpected slots, of which a request needs some before it is accepted."""
+"""``TargetCredits``: event entries and unexpected slots, of which a request needs some before it is accepted."""
 
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.matcher import Matcher
@@ -6,13 +6,13 @@ from amoeba_model.nic.tables import Context
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import MESSAGE_REQUESTS, SesFlags
 
-__all__ = ["TargetRooms"]
+__all__ = ["TargetCredits"]
 
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 
 
-class TargetRooms:
+class TargetCredits:
     """The event rings and the unexpected slots of all contexts, as the PdcTable asks for them.
 
     Requests are executed one at a time, and each uses its entries before the next is looked at. So nothing needs to
@@ -27,7 +27,7 @@ class TargetRooms:
     def is_enabled(self, context: int) -> bool:
         return self._contexts[context].enabled
 
-    def has_room(self, header: FrameHeader) -> bool:
+    def has_space(self, header: FrameHeader) -> bool:
         """Whether the event entry and the slot that the request may need are free."""
         is_message = header.opcode in _MESSAGES
         if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
@@ -37,5 +37,5 @@ class TargetRooms:
         if not (context.enabled and context.events.base):
             return True
         if is_message and context.unexpected_base:
-            return self._events.has_room(context) and self._matcher.has_place(context, header)
-        return not header.flags & _HEADER_DATA or self._events.has_room(context)
+            return self._events.has_space(context) and self._matcher.has_place(context, header)
+        return not header.flags & _HEADER_DATA or self._events.has_space(context)

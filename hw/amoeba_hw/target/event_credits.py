@@ -7,27 +7,27 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX
 from amoeba_hw.request_records import EVENT_CLAIM, GENERATION_BITS
 
-__all__ = ["EventRooms"]
+__all__ = ["EventCredits"]
 
 _MARGIN = 4
 """Entries of a ring that are never reserved."""
 
 
-class _EventRoom(wiring.Component):
+class _ContextCredits(wiring.Component):
     """Free entries of one context's ring: counts entries reserved, less those that the driver has consumed."""
 
     active: In(1)
     size: In(4)
-    promises: In(2)
+    reservations: In(2)
     returns: In(2)
     heard: In(1)
     head: In(16)
-    room: Out(1)
-    order_room: Out(1)
+    space: Out(1)
+    order_open: Out(1)
 
     def __init__(self):
         super().__init__()
-        self._promised = Signal(16)
+        self._reserved = Signal(16)
         """Index behind the last entry that was reserved or written before the last cycle."""
         self._balance = Signal(range(-2, 3))
         """Entries reserved, less those released, in the last cycle: a reservation is known late in its cycle."""
@@ -35,23 +35,23 @@ class _EventRoom(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        promised = Signal(16)
+        reserved = Signal(16)
         taken = Signal(16)
         m.d.comb += [
-            promised.eq(self._promised + self._balance),
-            taken.eq(promised - self._consumed),
-            self.room.eq(taken + _MARGIN < Const(1, 16) << self.size),
-            self.order_room.eq(taken + _MARGIN + 1 < Const(1, 16) << self.size),
+            reserved.eq(self._reserved + self._balance),
+            taken.eq(reserved - self._consumed),
+            self.space.eq(taken + _MARGIN < Const(1, 16) << self.size),
+            self.order_open.eq(taken + _MARGIN + 1 < Const(1, 16) << self.size),
         ]
-        m.d.sync += [self._promised.eq(promised), self._balance.eq(self.promises - self.returns)]
+        m.d.sync += [self._reserved.eq(reserved), self._balance.eq(self.reservations - self.returns)]
         with m.If(self.heard):
             m.d.sync += self._consumed.eq(self.head)
         with m.If(~self.active):
-            m.d.sync += [self._promised.eq(0), self._balance.eq(0), self._consumed.eq(0)]
+            m.d.sync += [self._reserved.eq(0), self._balance.eq(0), self._consumed.eq(0)]
         return m
 
 
-class EventRooms(wiring.Component):
+class EventCredits(wiring.Component):
     """Counts the entries of event rings that are reserved, written and consumed ("Events" in README.md).
 
     A ring of n entries is never asked to hold more than n - 4 that the driver has not consumed.
@@ -66,14 +66,14 @@ class EventRooms(wiring.Component):
         A context that is not enabled, or has no event ring, has no entries either.
     heads : RING_INDEX stream
         The driver's consumer indices. Never refused.
-    promise, give_back : EVENT_CLAIM, In
+    promise, release : EVENT_CLAIM, In
         One entry is reserved; a reserved entry is not needed. Claims of an earlier generation are ignored.
     open, blocked : Out, a bit per context
         The context has an event ring with a free entry, or a full one. Shows everything up to the cycle before.
-    order_promise, order_give_back : EVENT_CLAIM, In
+    order_reserve, order_release : EVENT_CLAIM, In
         The same for receive descriptors, at the same time.
-    order_room : Out, a bit per context
-        ``order_promise`` may be given now. Stricter than ``open`` by one entry: a user that has seen ``open`` finds
+    order_open : Out, a bit per context
+        ``order_reserve`` may be given now. Stricter than ``open`` by one entry: a user that has seen ``open`` finds
         the entry free, whatever receive descriptors take before its reservation.
     generations : array of GENERATION_BITS, Out
         Changes when the context is disabled.
@@ -85,24 +85,24 @@ class EventRooms(wiring.Component):
             {
                 "contexts": In(CONTEXT).array(contexts),
                 "heads": In(stream.Signature(RING_INDEX)),
-                "promise": In(EVENT_CLAIM),
-                "give_back": In(EVENT_CLAIM),
-                "order_promise": In(EVENT_CLAIM),
-                "order_give_back": In(EVENT_CLAIM),
+                "reserve": In(EVENT_CLAIM),
+                "release": In(EVENT_CLAIM),
+                "order_reserve": In(EVENT_CLAIM),
+                "order_release": In(EVENT_CLAIM),
                 "open": Out(contexts),
                 "blocked": Out(contexts),
-                "order_room": Out(contexts),
+                "order_open": Out(contexts),
                 "generations": Out(GENERATION_BITS).array(contexts),
             }
         )
-        self._rooms = [_EventRoom() for _ in range(contexts)]
+        self._credits = [_ContextCredits() for _ in range(contexts)]
 
     def elaborate(self, platform):
         m = Module()
         m.d.comb += self.heads.ready.eq(1)
         for index in range(self._contexts):
             context, generation = self.contexts[index], self.generations[index]
-            m.submodules[f"room{index}"] = room = self._rooms[index]
+            m.submodules[f"room{index}"] = space = self._credits[index]
             was_enabled = Signal(name=f"was_enabled_{index}")
             m.d.sync += was_enabled.eq(context.enable)
             current = Signal(GENERATION_BITS, name=f"generation_{index}")
@@ -110,15 +110,15 @@ class EventRooms(wiring.Component):
             active = context.enable & (context.event_base != 0)
             m.d.comb += [
                 generation.eq(current),
-                room.active.eq(active),
-                room.size.eq(context.event_size),
-                room.promises.eq(self._concerns(index, self.promise, self.order_promise)),
-                room.returns.eq(self._concerns(index, self.give_back, self.order_give_back)),
-                room.heard.eq(self.heads.valid & (self.heads.p.context == index)),
-                room.head.eq(self.heads.p.index),
-                self.open[index].eq(active & room.room),
-                self.blocked[index].eq(active & ~room.room),
-                self.order_room[index].eq(active & room.order_room),
+                space.active.eq(active),
+                space.size.eq(context.event_size),
+                space.reservations.eq(self._concerns(index, self.reserve, self.order_reserve)),
+                space.returns.eq(self._concerns(index, self.release, self.order_release)),
+                space.heard.eq(self.heads.valid & (self.heads.p.context == index)),
+                space.head.eq(self.heads.p.index),
+                self.open[index].eq(active & space.space),
+                self.blocked[index].eq(active & ~space.space),
+                self.order_open[index].eq(active & space.order_open),
             ]
         return m
 

@@ -35,7 +35,7 @@ assert memory[3] == 42, memory
 fabric.close()
 mine.release()
 for thread in threading.enumerate():
-    if thread.name == "amoeba caretaker":
+    if thread.name == "amoeba progress":
         thread.join(10)
         assert not thread.is_alive()
 print("ended", flush=True)
@@ -72,7 +72,7 @@ def test_a_nic_that_is_opened_and_closed_often_leaves_no_threads():
     for _ in range(5):
         process_nic().release()
     for thread in threading.enumerate():
-        if thread.name == "amoeba caretaker":
+        if thread.name == "amoeba progress":
             thread.join(10)
             assert not thread.is_alive()
 

@@ -4,8 +4,8 @@
 import random
 
 import pytest
-from amoeba_hw.target.incarnations import Incarnations
-from amoeba_model.nic import incarnations as model
+from amoeba_hw.target.connection_epochs import ConnectionEpochs
+from amoeba_model.nic import epochs as model
 
 from tests.support.simulation import simulate
 
@@ -14,9 +14,9 @@ PDCS = 4
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_proven_is_known_when_its_pdc_is_another_s_as_the_model_knows_it(seed):
-    dut = Incarnations(PDCS)
+    dut = ConnectionEpochs(PDCS)
     rng = random.Random(seed)
-    reference = model.Incarnations(PDCS)
+    reference = model.ConnectionEpochs(PDCS)
     # So few that they meet again, and in the same places.
     openings = [(rng.getrandbits(32), rng.getrandbits(16), rng.getrandbits(32)) for _ in range(24)]
     places, proven = openings[:PDCS], [False] * PDCS
@@ -32,7 +32,7 @@ def test_what_was_proven_is_known_when_its_pdc_is_another_s_as_the_model_knows_i
                 await ctx.tick()
                 ctx.set(dut.checked.valid, 0)
                 continue
-            ctx.set(dut.opening, {"ip": ip, "spdcid": spdcid, "start": start})
+            ctx.set(dut.epoch_id, {"ip": ip, "spdcid": spdcid, "start": start})
             ctx.set(dut.look, 1)
             await ctx.tick()
             ctx.set(dut.look, 0)
@@ -56,7 +56,7 @@ def test_what_was_proven_is_known_when_its_pdc_is_another_s_as_the_model_knows_i
 
 
 def test_a_place_has_room_for_one_and_the_model_says_which():
-    reference = model.Incarnations(64)
+    reference = model.ConnectionEpochs(64)
     names = [(0x0A00_0001 + n % 4, n // 4, 0x1234_0000 + n) for n in range(64)]
     for name in names:
         reference.remember(*name)
