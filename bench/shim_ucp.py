@@ -99,7 +99,8 @@ def start(binding: Binding) -> None:
     completions.ucp_request_check_status = lambda found: 0  # type: ignore[assignment]
     numbers = (handles.add(object.__new__(kind)) for kind in (Endpoint, Worker, RemoteKey))
     lib.shim_objects(*numbers, request.area)
-    parts = (Transfers(ffi, memory, handles, requests, buffers), Atomics(memory, handles, requests, buffers), requests)
+    moved = Transfers(ffi, memory, handles, requests, buffers)
+    parts = (moved, Atomics(memory, handles, requests, buffers), requests)
     for function in LIBRARY.functions:
         name = function.name
         kind = next((kind for kind in KINDS if kind.split()[0] == name), None)

@@ -104,8 +104,8 @@ class NicParameters:
 BUILDS: dict[str, NicParameters] = {
     "full": NicParameters(),
     "tiny": NicParameters(
-        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, out_of_order_entries=8, payload=1024, lines=16,
-        receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
+        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, out_of_order_entries=8, payload=1024,
+        lines=16, receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
         ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
     ),
 }  # fmt: skip

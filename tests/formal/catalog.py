@@ -287,8 +287,8 @@ PROOFS = [
     ),
     *_with_covers(
         "slot_space",
-        "SlotCredits of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot is "
-        "held back; reservations from before the context was disabled do not count",
+        "SlotCredits of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot "
+        "is held back; reservations from before the context was disabled do not count",
         SlotCreditsSpec,
         "prove",
         3,

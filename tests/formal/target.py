@@ -17,7 +17,14 @@ from amoeba_model.wire.uet import NackCode, RequestOpcode
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset, open_up
 
-__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventCreditsSpec", "KeptAnswerSpec", "ReceiversSpec", "SequenceSpec"]
+__all__ = [
+    "ClosingOrderSpec",
+    "CountOrdersSpec",
+    "EventCreditsSpec",
+    "KeptAnswerSpec",
+    "ReceiversSpec",
+    "SequenceSpec",
+]
 
 WINDOW = 256
 
@@ -300,7 +307,9 @@ class EventCreditsSpec(wiring.Component):
             Assume(reserved >= self.write + returns),
             Assume(~self.consume | (written != 0)),
             # The index that the driver writes, and claims, belong to the context as it is now.
-            Assume(~(self.disable | was_disabled) | ~(reservations.any() | self.write | returns.any() | self.consume)),
+            Assume(
+                ~(self.disable | was_disabled) | ~(reservations.any() | self.write | returns.any() | self.consume)
+            ),
             Assume(~(self.stale & self.release)),
             credits.reserve.valid.eq(self.reserve),
             credits.reserve.generation.eq(generation),

@@ -48,8 +48,8 @@ Each of its C functions calls a Python function of the same name, and always get
 - **The NIC of the process** (:mod:`~amoeba.embed.process_nic`): ``process_nic()`` ... ``release()``. Its ``nic`` goes
   to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. The process has one of
   each, as only one may run the NIC: automatic progress needs a single Fabric.
-- **Threads** (:mod:`~amoeba.embed.fair_lock`): calls come one at a time. A call waits by :func:`wait_until`, which lets
-  other calls proceed: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
+- **Threads** (:mod:`~amoeba.embed.fair_lock`): calls come one at a time. A call waits by :func:`wait_until`, which
+  lets other calls proceed: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
   progress by ``without_fair_lock(lambda: queue.sread(timeout=timeout))``.
 - **Python's lock**: a program that runs Python may keep it and wait for a C thread. A function declared with ``busy``
   returns that value to a C thread that cannot have the lock within 20 ms; ``deputy.c`` waits in its place. There an

@@ -90,7 +90,8 @@ class OperandRequester(wiring.Component):
             needs_compares.eq(from_memory & (packet.kind != PayloadKind.OPERANDS)),
             # Free space only grows until the packet has gone.
             space.eq(
-                (~needs_operands | (self._operand_space >= beats)) & (~needs_compares | (self._compare_space >= beats))
+                (~needs_operands | (self._operand_space >= beats))
+                & (~needs_compares | (self._compare_space >= beats))
             ),
             fork.i.payload.eq(packet),
             fork.select.eq(Cat(1, needs_operands, needs_compares)),

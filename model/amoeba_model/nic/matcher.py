@@ -73,7 +73,9 @@ class Matcher:
 
     def _may_take(self, context: Context, order: ReceiveOrder) -> bool:
         posts = order.status == ReturnCode.OK and order.opcode == ReceiveOpcode.RECEIVE
-        return self._events.has_space(context, _EVENT_ENTRIES) and (not posts or self._unit.lists(context).has_space())
+        if not self._events.has_space(context, _EVENT_ENTRIES):
+            return False
+        return not posts or self._unit.lists(context).has_space()
 
     def _take(self, context: Context, order: ReceiveOrder) -> None:
         report = self._unit.take(context, order)

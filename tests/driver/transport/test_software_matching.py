@@ -289,7 +289,8 @@ def run(seed, steps=150):
     try:
         Run(seed).go(steps)
     except BaseException as error:
-        error.add_note(f"reproduce: python -c 'from tests.driver.transport.test_software_matching import run; run({seed})'")
+        module = "tests.driver.transport.test_software_matching"
+        error.add_note(f"reproduce: python -c 'from {module} import run; run({seed})'")
         raise
 
 

@@ -15,7 +15,10 @@ from amoeba_sim.cocotb_runner import run_bench
 
 from tests.support.widths import WIDTHS
 
-SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "out_of_order_entries": 4, "receives": 8, "unexpected": 4}
+SIZES = {
+    "payload": 512, "contexts": 4, "keys": 16, "window": 16, "out_of_order_entries": 4, "receives": 8,
+    "unexpected": 4,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,8 @@ SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "out_of_order_
 @pytest.mark.parametrize("width", WIDTHS)
 def test_requests_are_judged_executed_and_answered(width, bench):
     # What says how often something is refused sends others behind it.
-    sizes = SIZES | {"out_of_order_entries": 0 if bench == "tests.hw.target.bench_events" else SIZES["out_of_order_entries"]}
+    entries = 0 if bench == "tests.hw.target.bench_events" else SIZES["out_of_order_entries"]
+    sizes = SIZES | {"out_of_order_entries": entries}
     parameters = NicParameters(data_width=width, target_pdcs=8, **sizes)
     run_bench(partial(Target, parameters), bench, parameters={"width": width, "pdcs": 8, **sizes})
 

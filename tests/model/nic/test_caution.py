@@ -62,7 +62,8 @@ def timed_out(bench: Bench, count: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("window", "out_of_order_entries", "after_loss"), [(256, 32, 24), (64, 8, 16), (256, 0, 16), (8, 32, 8), (4096, 256, 192)]
+    ("window", "out_of_order_entries", "after_loss"),
+    [(256, 32, 24), (64, 8, 16), (256, 0, 16), (8, 32, 8), (4096, 256, 192)],
 )
 def test_the_window_after_a_loss_fits_the_target(window: int, out_of_order_entries: int, after_loss: int) -> None:
     assert NicParameters(window=window, out_of_order_entries=out_of_order_entries).window_after_loss == after_loss

@@ -41,7 +41,13 @@ class Contexts:
     """The calls that a program begins with."""
 
     def __init__(
-        self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, process: Process, printer: Printer
+        self,
+        ffi: Any,
+        memory: Memory,
+        handles: HandleTable,
+        completions: Completions,
+        process: Process,
+        printer: Printer,
     ) -> None:
         self._null = ffi.NULL
         self._memory, self._handles, self._completions = memory, handles, completions
@@ -103,7 +109,8 @@ class Contexts:
 
     def ucp_context_query(self, context: int, attr: Any) -> None:
         self._memory.require(attr, "attr")
-        filled = ucp_context_query(self._handles.get(context, Context), ucp_context_attr_t(field_mask=attr.field_mask))
+        wanted = ucp_context_attr_t(field_mask=attr.field_mask)
+        filled = ucp_context_query(self._handles.get(context, Context), wanted)
         if filled.asks("request_size"):
             filled.request_size = REQUEST_SIZE
         write_attributes(self._memory, attr, filled, {"name": self.put_name})

@@ -56,7 +56,9 @@ _FLUSH = int(ucp_ep_close_mode.UCP_EP_CLOSE_MODE_FLUSH)
 class Endpoints:
     """Connections to other workers."""
 
-    def __init__(self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, printer: Printer) -> None:
+    def __init__(
+        self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, printer: Printer
+    ) -> None:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._handles, self._completions, self._printer = memory, handles, completions, printer
         self.rings: dict[int, TransmitRings] = {}

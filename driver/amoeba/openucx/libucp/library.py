@@ -1,7 +1,7 @@
 """``libucp.so.0`` as data: the functions of ``ucp/api/ucp.h`` and ``ucp_compat.h`` of UCX 1.19.
 
-Handles are numbers here (:mod:`amoeba.openucx.libucp.handle_table`), and so are pointers that C does not follow, such as
-requests: ``uintptr_t`` is passed as a pointer is.
+Handles are numbers here (:mod:`amoeba.openucx.libucp.handle_table`), and so are pointers that C does not follow, such
+as requests: ``uintptr_t`` is passed as a pointer is.
 """
 
 from pathlib import Path

@@ -37,7 +37,9 @@ __all__ = ["Transfers"]
 class Transfers:
     """Calls on tagged messages, put and get."""
 
-    def __init__(self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, buffers: Buffers) -> None:
+    def __init__(
+        self, ffi: Any, memory: Memory, handles: HandleTable, completions: Completions, buffers: Buffers
+    ) -> None:
         self._null = ffi.NULL
         self._memory, self._handles = memory, handles
         self._completions, self._buffers = completions, buffers
