@@ -2,8 +2,8 @@
 
 The NIC matches; what it cannot keep the driver takes over (:mod:`amoeba.transport.software_matching`), so that
 both lists have no end. A message of up to a packet travels in the packet, and is over for the sender when it has been
-copied, if there is a free piece of memory for that, or is delivered. A longer one, and one that is to be over when it has
-been matched, is read by its receiver from where it lies.
+copied, if there is a free piece of memory for that, or is delivered. A longer one, and one that is to be over when
+it has been matched, is read by its receiver from where it lies.
 
 A receive that is shorter than a packet, or scattered, lands in memory of the driver's: so nothing is written where a
 message does not fit. What is longer than a packet is read to where it goes, after its length is known.
