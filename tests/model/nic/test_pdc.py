@@ -1,6 +1,7 @@
 """Target PDCs: which packets are executed, which are answered again, and which are refused, and how.
 
-Covers ``nic/target.py``, ``nic/tables.py``, ``nic/connection_epochs.py``, ``nic/credits.py`` and ``nic/responder.py``.
+Covers ``nic/target.py``, ``nic/tables.py``, ``nic/connection_epochs.py``, ``nic/credits.py``
+and ``nic/responder.py``.
 """
 
 from collections.abc import Callable
