@@ -223,10 +223,18 @@ class Rendezvous:
             connection.send(values)
         return values
 
-    def check(self) -> None:
-        """Raise FI_ECONNABORTED if another process is gone; rank 0 notices all of them, the others rank 0."""
-        for connection in self._connections:
-            connection.check()
+    def check(self, patience: float = 0.0) -> None:
+        """Raise FI_ECONNABORTED if another process is gone, or leaves within ``patience`` seconds.
+
+        Rank 0 notices all processes; the others notice rank 0.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            for connection in self._connections:
+                connection.check()
+            rest = deadline - time.monotonic()
+            if rest <= 0 or not readable_within([connection.socket for connection in self._connections], rest):
+                return
 
     def close(self) -> None:
         """Leave. Idempotent."""

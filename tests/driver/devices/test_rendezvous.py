@@ -128,6 +128,18 @@ def test_a_process_that_is_gone_is_noticed_without_an_exchange(meet, gone):
         members[1 - gone].check()
 
 
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_process_that_is_about_to_leave_can_be_waited_for(meet, gone):
+    members = meet(2)
+    members[1 - gone].check(0.01)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(members[1 - gone].check, 60.0)
+        members[gone]._connections[0].send("what is said is no sign of leaving")
+        members[gone].close()
+        with pytest.raises(PeerError, match="another process is gone"):
+            waiting.result(30)
+
+
 def test_those_who_connect_may_come_first():
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as reserved:
         address = reserved.getsockname()
