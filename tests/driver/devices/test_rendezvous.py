@@ -19,6 +19,10 @@ from amoeba import Errno, FabricError, PeerError, Rendezvous, TimedOutError
 from amoeba.devices import bootstrap
 
 
+REQUEST = b'["amoeba-rendezvous-3", "request", "", ""]\n'
+"""What a process says first."""
+
+
 class Listening:
     """A rendezvous that waits in a thread, for as many as ``ranks`` says."""
 
@@ -229,7 +233,7 @@ def test_connections_that_say_nothing_delay_nobody(monkeypatch):
     monkeypatch.setattr(bootstrap, "_GREETING", 3600.0)
     listening = Listening(3, timeout=3600)
     with contextlib.ExitStack() as exits:
-        for words in (b"", b"", b'"amoeba', b"", b"["):
+        for words in (b"", b"", b'["amoeba', b"", b"["):
             silent = exits.enter_context(contextlib.closing(socket.create_connection(listening.address)))
             silent.sendall(words)
         others = [exits.enter_context(Rendezvous.connect(*listening.address, timeout=300)) for _ in range(2)]
@@ -245,7 +249,6 @@ def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
         for _ in range(4):
             caller = exits.enter_context(contextlib.closing(socket.create_connection(listening.address, 300)))
             silent.append(caller.makefile())
-            assert json.loads(silent[-1].readline()) == ["amoeba-rendezvous-2"]
         assert [each.readline() for each in silent[:2]] == ["", ""], "hung up"
         with Rendezvous.connect(*listening.address, timeout=300), listening.made.result(300):
             pass
@@ -253,14 +256,16 @@ def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
 
 def test_a_connection_that_is_silent_for_too_long_is_hung_up(monkeypatch):
     monkeypatch.setattr(bootstrap, "_GREETING", 0.0)
-    listening = Listening(2, timeout=60)
-    with contextlib.closing(socket.create_connection(listening.address, 300)) as silent:
-        words = silent.makefile()
-        words.readline()
-        assert words.readline() == ""
-    monkeypatch.undo()
-    with Rendezvous.connect(*listening.address, timeout=60), listening.made.result(60):
-        pass
+    server = socket.create_server(("127.0.0.1", 0))
+    with bootstrap._Reception(server) as reception, ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(reception.heard, time.monotonic() + 300)
+        with contextlib.closing(socket.create_connection(server.getsockname(), 300)) as silent:
+            assert silent.makefile().readline() == ""
+        reception._listening.patience = 300.0
+        with contextlib.closing(socket.create_connection(server.getsockname(), 300)) as honest:
+            honest.sendall(REQUEST)
+            (found,) = heard.result(300)
+            found.close()
 
 
 def test_a_process_without_free_descriptors_hangs_up_on_the_silent():
@@ -284,9 +289,8 @@ def test_a_process_without_free_descriptors_hangs_up_on_the_silent():
         silent = socket.create_connection(server.getsockname(), 300)
         heard = pool.submit(reception.heard, time.monotonic() + 300)
         words = silent.makefile()
-        words.readline()
         honest = socket.create_connection(server.getsockname(), 300)
-        honest.sendall(b'"amoeba-rendezvous-2"\n')
+        honest.sendall(REQUEST)
         assert words.readline() == ""
         (found,) = heard.result(300)
         for each in (found, silent, honest, words):
