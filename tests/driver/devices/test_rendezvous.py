@@ -18,7 +18,6 @@ import pytest
 from amoeba import Errno, FabricError, PeerError, Rendezvous, TimedOutError
 from amoeba.devices import bootstrap
 
-
 REQUEST = b'["amoeba-rendezvous-3", "request", "", ""]\n'
 """What a process says first."""
 
