@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from tests.support.programs.fixtures import watched
+
 DEADLINE = 90
 """Seconds: a thread that holds up the others does so for ever."""
 WAITS = ("a_counter", "a_failure", "a_wait_set", "an_event", "a_completion", "nothing")
@@ -18,8 +20,8 @@ def blocks(compiled):
 @pytest.mark.parametrize("waits_for", WAITS)
 def test_d2_other_threads_go_on_while_one_waits(blocks, provider_environment, waits_for, progress):
     done = subprocess.run(
-        [str(blocks), waits_for, progress], env=provider_environment, capture_output=True, text=True, check=False,
-        timeout=DEADLINE,
+        [str(blocks), waits_for, progress], env=watched(provider_environment), capture_output=True, text=True,
+        check=False, timeout=DEADLINE,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
