@@ -35,7 +35,7 @@ from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
 from amoeba.embed.counts import NicCounts, process_counts
 from amoeba.embed.ending import at_end
-from amoeba.embed.turns import TURNS, out_of_turn
+from amoeba.embed.turns import TURNS
 from amoeba.nic.nic import Nic
 
 __all__ = ["ProcessNic", "contexts_setting", "process_nic", "process_nic_settings"]
@@ -231,9 +231,8 @@ def process_nic(port: int | None = None) -> ProcessNic:
     Raises what :func:`amoeba.open_device` raises, and DeviceError if the NIC cannot listen at its address. Raises
     FI_EINVAL for an invalid environment, and FI_EADDRINUSE if the NIC is open at another port than ``port``.
     """
-    settings = None if _open else out_of_turn(process_nic_settings)  # a name server may take its time
-    if settings is not None and not _open:
-        kind, host, configured = settings
+    if not _open:
+        kind, host, configured = process_nic_settings()
         _open.append(ProcessNic(kind, host, configured if port is None else port))
         if os.getpid() not in _ends:
             _ends[:] = [os.getpid()]
