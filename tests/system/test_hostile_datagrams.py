@@ -263,7 +263,8 @@ def test_no_words_keep_processes_from_meeting(seed):
             Rendezvous.listen, *place, 3, timeout=300, ready=lambda *address: places.append(address)
         )
         first = opened.enter_context(Rendezvous.connect(*place, timeout=300))
-        honest = [["amoeba-rendezvous-2", 1], [1, 2]]
+        # an honest request would be a process that joins
+        honest = [["amoeba-rendezvous-3", kind, "", "5b312c20325d"] for kind in ("accept", "reject", "ready")]
         attackers(rng, opened, place, honest, 60)
         second = opened.enter_context(Rendezvous.connect(*place, timeout=300))
         zeroth = opened.enter_context(made.result(300))

@@ -4,13 +4,19 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from amoeba import Rendezvous, join_cluster
+from amoeba import Errno, PeerError, Rendezvous, join_cluster
 from amoeba_tools.random_access import run_gups
 
 from tests.support.commands import AMOEBA, LONG, ended, process
 from tests.support.pairs import PAIRS
+
+
+class EnoughError(Exception):
+    """Ends a run halfway."""
 
 
 @contextlib.contextmanager
@@ -79,9 +85,6 @@ def test_different_sizes_are_refused_on_both_sides():
 
 
 def test_a_process_that_leaves_halfway_ends_the_other_with_an_error():
-    class EnoughError(Exception):
-        pass
-
     def leave(done):
         raise EnoughError
 
@@ -96,6 +99,39 @@ def test_a_process_that_leaves_halfway_ends_the_other_with_an_error():
         status, _, errors = ended(first)
     assert status == 1
     assert "FI_ECONNABORTED: another process is gone" in " ".join(errors.split())
+
+
+def test_a_process_whose_nic_ends_before_its_connection_is_gone_all_the_same(monkeypatch):
+    """The operations of the other fail first, which then waits for the connection to end."""
+    refused, check = threading.Event(), Rendezvous.check
+
+    def checked(self, patience=0.0):
+        if patience:
+            refused.set()
+        check(self, patience)
+
+    def leave(done):
+        raise EnoughError
+
+    def go_early(*address):
+        with Rendezvous.connect(*address) as rendezvous:
+            with pytest.raises(EnoughError), join_cluster("model", rendezvous) as fabric:
+                run_gups(fabric, table_bits=12, rendezvous=rendezvous, progress=leave)
+            assert refused.wait(60)
+
+    monkeypatch.setattr(Rendezvous, "check", checked)
+    with ThreadPoolExecutor(1) as pool:
+        leaving = []
+        with (
+            Rendezvous.listen(
+                "127.0.0.1", 0, 2, ready=lambda *address: leaving.append(pool.submit(go_early, *address))
+            ) as rendezvous,
+            join_cluster("model", rendezvous) as fabric,
+            pytest.raises(PeerError) as caught,
+        ):
+            run_gups(fabric, table_bits=12, rendezvous=rendezvous)
+        leaving[0].result(60)
+    assert caught.value.fi_errno == Errno.FI_ECONNABORTED
 
 
 def test_two_processes_soak_over_links_that_lose_frames():

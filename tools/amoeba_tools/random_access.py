@@ -24,6 +24,8 @@ from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.device import DmaFault
 
+from amoeba_tools.departures import departures
+
 __all__ = ["MAX_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
 
 POLYNOMIAL = 0x7
@@ -281,7 +283,8 @@ def run_gups(
             quota += end - begin
         fabric.settle()
         cycles, seconds = fabric.nics[0].device.cycles, time.perf_counter()
-        _update(ranks, quota, rendezvous, progress)
+        with departures(rendezvous):
+            _update(ranks, quota, rendezvous, progress)
         seconds = time.perf_counter() - seconds
         cycles = fabric.nics[0].device.cycles - cycles
         _finish(fabric, rendezvous)

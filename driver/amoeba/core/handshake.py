@@ -60,9 +60,9 @@ class Note(NamedTuple):
         lines.send([protocol, self.kind, self.address.hex(), self.data.hex()])
 
     @classmethod
-    def receive(cls, lines: JsonLines, protocol: str) -> Self:
-        """Return the line that has come. Raises FI_ECONNREFUSED for a line of another protocol."""
-        value: Any = lines.receive(0)
+    def receive(cls, lines: JsonLines, protocol: str, timeout: float = 0.0) -> Self:
+        """Return the next line. Raises FI_ECONNREFUSED for one of another protocol, FI_ETIMEDOUT if none comes."""
+        value: Any = lines.receive(timeout)
         try:
             name, kind, address, data = value
             if name != protocol:

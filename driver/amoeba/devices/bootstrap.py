@@ -5,12 +5,11 @@ each value is a line of JSON. Rank 0 is the process that listens; it collects th
 list of them all. Processes trust each other's values: use a network whose hosts you trust.
 
 Silent connections block no other process: rank 0 reads all connections at the same time, and drops the oldest when
-there are too many::
+there are too many. :mod:`amoeba.core.handshake` has the lines by which processes meet::
 
     connects                                    listens
-                                            <-  [protocol]
-        protocol                            ->
-                                            <-  [rank, ranks]
+        request                             ->
+                                            <-  accept: [rank, ranks]
 """
 
 import contextlib
@@ -22,12 +21,13 @@ from typing import Any, Self
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.handshake import Kind, Listening, Note
 from amoeba.core.lines import JsonLines
-from amoeba.core.waiting import LONGEST_POLL, readable_within
+from amoeba.core.waiting import LONGEST_POLL, Source, Sources, readable_within
 
 __all__ = ["Rendezvous"]
 
-_PROTOCOL = "amoeba-rendezvous-2"
+_PROTOCOL = "amoeba-rendezvous-3"
 _RETRY = 0.1
 """Seconds between attempts to connect."""
 _GREETING = 5.0
@@ -35,77 +35,47 @@ _GREETING = 5.0
 _MAX_CALLERS = 256
 """Maximum number of connections whose process has not identified itself."""
 _BREATH = 0.05
-"""Seconds until the next try when the process has too many descriptors."""
+"""Seconds until the next look at connections after one that found no complete request."""
 
 
 class _Reception:
     """Takes connections, and reads which process each is from. A context manager."""
 
     def __init__(self, server: socket.socket) -> None:
-        server.setblocking(False)
-        self._server = server
-        self._callers: dict[JsonLines, float] = {}
-        """The time by which each process must identify itself; the oldest first."""
+        self._sources = Sources()
+        self._heard: list[JsonLines] = []
+        self._listening = Listening(
+            _PROTOCOL, self, server, lambda callers: callers >= _MAX_CALLERS, self._requested, _GREETING
+        )
 
     def heard(self, deadline: float) -> list[JsonLines]:
         """Wait for processes of Amoeba, until ``deadline`` at most, and return the connections of some."""
         while True:
-            now = time.monotonic()
-            for caller in [caller for caller, until in self._callers.items() if until <= now]:
-                self._drop(caller)
-            sockets = [self._server, *(caller.socket for caller in self._callers)]
-            readable_within(sockets, min([deadline, *self._callers.values()]) - now)
-            found = [caller for caller in list(self._callers) if self._hear(caller)]
-            self._accept()
-            if found or now >= deadline:
-                return found
-
-    def _hear(self, caller: JsonLines) -> bool:
-        """Return whether a connection is from an Amoeba process; hang up on any other."""
-        try:
-            if not caller.check():
-                return False
-            if caller.receive(0) == _PROTOCOL:
-                del self._callers[caller]
-                return True
-        except FabricError:
-            pass
-        self._drop(caller)
-        return False
-
-    def _accept(self) -> None:
-        """Take a waiting connection, and send the greeting."""
-        try:
-            accepted, _ = self._server.accept()
-        except BlockingIOError:
-            return
-        except OSError:  # the connection is gone already, or there are too many descriptors
-            if self._callers:
-                self._drop(next(iter(self._callers)))
-            else:
+            until = deadline if self._sources.deadline is None else min(deadline, self._sources.deadline)
+            self._sources.wait(max(until - time.monotonic(), 0.0))
+            callers = len(self._listening.callers)
+            self._sources.go_on()
+            heard, self._heard = self._heard, []
+            if heard or time.monotonic() >= deadline:
+                return heard
+            if len(self._listening.callers) == callers:  # half a request, or too many descriptors
                 time.sleep(_BREATH)
-            return
-        accepted.setblocking(True)
-        caller = JsonLines(accepted)
-        self._callers[caller] = time.monotonic() + _GREETING
-        if len(self._callers) > _MAX_CALLERS:
-            self._drop(next(iter(self._callers)))
-        try:
-            caller.send([_PROTOCOL])
-        except FabricError:
-            self._drop(caller)
 
-    def _drop(self, caller: JsonLines) -> None:
-        self._callers.pop(caller, None)
-        caller.close()
+    def _requested(self, lines: JsonLines, note: Note, address: Any) -> None:
+        self._heard.append(lines)
+
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
+        self._sources.add(source, writing=writing)
+
+    def _unwatch(self, source: Source) -> None:
+        self._sources.remove(source)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for caller in list(self._callers):
-            self._drop(caller)
-        self._server.close()
+        self._listening.close()
+        self._sources.close()
 
 
 class Rendezvous:
@@ -185,17 +155,11 @@ class Rendezvous:
         connected.settimeout(None)
         connection = JsonLines(connected)
         try:
-            greeting = connection.receive(timeout)
-            if greeting != [_PROTOCOL]:
-                raise _stranger(f"expected a greeting of {_PROTOCOL}, got {greeting!r}")
-            connection.send(_PROTOCOL)
-            place = connection.receive(max(deadline - time.monotonic(), _RETRY))
-            if not (isinstance(place, list) and len(place) == 2 and all(type(number) is int for number in place)):
-                raise _stranger(f"expected a rank and their number, got {place!r}")
+            rank, ranks = _join(connection, max(deadline - time.monotonic(), _RETRY))
         except BaseException:
             connection.close()
             raise
-        return cls(place[0], place[1], [connection])
+        return cls(rank, ranks, [connection])
 
     @property
     def host(self) -> str:
@@ -223,10 +187,18 @@ class Rendezvous:
             connection.send(values)
         return values
 
-    def check(self) -> None:
-        """Raise FI_ECONNABORTED if another process is gone; rank 0 notices all of them, the others rank 0."""
-        for connection in self._connections:
-            connection.check()
+    def check(self, patience: float = 0.0) -> None:
+        """Raise FI_ECONNABORTED if another process is gone, or leaves within ``patience`` seconds.
+
+        Rank 0 notices all processes; the others notice rank 0.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            for connection in self._connections:
+                connection.check()
+            rest = deadline - time.monotonic()
+            if rest <= 0 or not readable_within([connection.socket for connection in self._connections], rest):
+                return
 
     def close(self) -> None:
         """Leave. Idempotent."""
@@ -246,10 +218,25 @@ class Rendezvous:
 def _place(connection: JsonLines, rank: int, ranks: int) -> bool:
     """Send a process its rank; returns whether the process is still there."""
     try:
-        connection.send([rank, ranks])
+        Note(Kind.ACCEPT, data=json.dumps([rank, ranks]).encode()).send(connection, _PROTOCOL)
     except FabricError:
         return False
     return True
+
+
+def _join(connection: JsonLines, timeout: float) -> tuple[int, int]:
+    """Identify this process; return its rank and the number of ranks, as the listening process sends them."""
+    try:
+        Note(Kind.REQUEST).send(connection, _PROTOCOL)
+        note = Note.receive(connection, _PROTOCOL, timeout)
+    except FabricError as error:
+        raise _stranger("it hung up") if error.fi_errno is Errno.FI_ECONNABORTED else error from None
+    with contextlib.suppress(ValueError, RecursionError):
+        place = json.loads(note.data)
+        numbers = isinstance(place, list) and all(type(number) is int for number in place)
+        if note.kind is Kind.ACCEPT and numbers and len(place) == 2:
+            return place[0], place[1]
+    raise _stranger(f"expected a rank and their number, got {note.kind} {note.data[:40]!r}")
 
 
 def _stranger(what: str) -> FabricError:

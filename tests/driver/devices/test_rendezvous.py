@@ -18,6 +18,9 @@ import pytest
 from amoeba import Errno, FabricError, PeerError, Rendezvous, TimedOutError
 from amoeba.devices import bootstrap
 
+REQUEST = b'["amoeba-rendezvous-3", "request", "", ""]\n'
+"""What a process says first."""
+
 
 class Listening:
     """A rendezvous that waits in a thread, for as many as ``ranks`` says."""
@@ -128,6 +131,18 @@ def test_a_process_that_is_gone_is_noticed_without_an_exchange(meet, gone):
         members[1 - gone].check()
 
 
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_process_that_is_about_to_leave_can_be_waited_for(meet, gone):
+    members = meet(2)
+    members[1 - gone].check(0.01)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(members[1 - gone].check, 60.0)
+        members[gone]._connections[0].send("what is said is no sign of leaving")
+        members[gone].close()
+        with pytest.raises(PeerError, match="another process is gone"):
+            waiting.result(30)
+
+
 def test_those_who_connect_may_come_first():
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as reserved:
         address = reserved.getsockname()
@@ -217,7 +232,7 @@ def test_connections_that_say_nothing_delay_nobody(monkeypatch):
     monkeypatch.setattr(bootstrap, "_GREETING", 3600.0)
     listening = Listening(3, timeout=3600)
     with contextlib.ExitStack() as exits:
-        for words in (b"", b"", b'"amoeba', b"", b"["):
+        for words in (b"", b"", b'["amoeba', b"", b"["):
             silent = exits.enter_context(contextlib.closing(socket.create_connection(listening.address)))
             silent.sendall(words)
         others = [exits.enter_context(Rendezvous.connect(*listening.address, timeout=300)) for _ in range(2)]
@@ -233,7 +248,6 @@ def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
         for _ in range(4):
             caller = exits.enter_context(contextlib.closing(socket.create_connection(listening.address, 300)))
             silent.append(caller.makefile())
-            assert json.loads(silent[-1].readline()) == ["amoeba-rendezvous-2"]
         assert [each.readline() for each in silent[:2]] == ["", ""], "hung up"
         with Rendezvous.connect(*listening.address, timeout=300), listening.made.result(300):
             pass
@@ -241,14 +255,16 @@ def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
 
 def test_a_connection_that_is_silent_for_too_long_is_hung_up(monkeypatch):
     monkeypatch.setattr(bootstrap, "_GREETING", 0.0)
-    listening = Listening(2, timeout=60)
-    with contextlib.closing(socket.create_connection(listening.address, 300)) as silent:
-        words = silent.makefile()
-        words.readline()
-        assert words.readline() == ""
-    monkeypatch.undo()
-    with Rendezvous.connect(*listening.address, timeout=60), listening.made.result(60):
-        pass
+    server = socket.create_server(("127.0.0.1", 0))
+    with bootstrap._Reception(server) as reception, ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(reception.heard, time.monotonic() + 300)
+        with contextlib.closing(socket.create_connection(server.getsockname(), 300)) as silent:
+            assert silent.makefile().readline() == ""
+        reception._listening.patience = 300.0
+        with contextlib.closing(socket.create_connection(server.getsockname(), 300)) as honest:
+            honest.sendall(REQUEST)
+            (found,) = heard.result(300)
+            found.close()
 
 
 def test_a_process_without_free_descriptors_hangs_up_on_the_silent():
@@ -272,9 +288,8 @@ def test_a_process_without_free_descriptors_hangs_up_on_the_silent():
         silent = socket.create_connection(server.getsockname(), 300)
         heard = pool.submit(reception.heard, time.monotonic() + 300)
         words = silent.makefile()
-        words.readline()
         honest = socket.create_connection(server.getsockname(), 300)
-        honest.sendall(b'"amoeba-rendezvous-2"\n')
+        honest.sendall(REQUEST)
         assert words.readline() == ""
         (found,) = heard.result(300)
         for each in (found, silent, honest, words):

@@ -14,7 +14,15 @@ from tests.support.programs.missing import MissingError, compiler, program
 if TYPE_CHECKING:
     from amoeba.embed import CLibrary
 
-__all__ = ["commands_environment", "headers", "host", "libucp_environment", "needs_program", "provider_environment"]
+__all__ = [
+    "commands_environment",
+    "headers",
+    "host",
+    "libucp_environment",
+    "needs_program",
+    "provider_environment",
+    "watched",
+]
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +86,12 @@ def _environment() -> dict[str, str]:
     removed = {f"AMOEBA_{name}" for name in settings}
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def watched(environment: dict[str, str]) -> dict[str, str]:
+    """The environment in which a C program's Python reports long sleeps under the lock of all calls."""
+    path = os.pathsep.join([str(Path(__file__).parent / "watched"), environment["PYTHONPATH"]])
+    return environment | {"PYTHONPATH": path}
 
 
 @pytest.fixture

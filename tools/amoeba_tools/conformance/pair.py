@@ -352,6 +352,13 @@ class Pair:
         endpoint.enable()
         return Initiator(queue, self.patience, endpoint)
 
+    def ordered(self) -> Initiator:
+        """Open an endpoint of the pair's Info, which keeps all orders that the Info claims."""
+        queue = self.keep(self.domain.cq_open())
+        both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
+        endpoint = self.keep(self.domain.endpoint(self.info, cq=queue, av=self.peers, cq_flags=both))
+        return Initiator(queue, self.patience, endpoint)
+
     def met(self, endpoint: Endpoint | ScalableEndpoint) -> int:
         """Return the number by which the target knows an endpoint of the initiator's, for this check."""
         number = self.target.meet(endpoint.getname())

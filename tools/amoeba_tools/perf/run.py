@@ -13,6 +13,7 @@ from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import simulates_hardware
 from amoeba.nic.nic import Nic
 
+from amoeba_tools.departures import departures
 from amoeba_tools.perf.fi_tests import FiBench
 from amoeba_tools.perf.meter import Clock, Meter, PerfResult
 from amoeba_tools.perf.plan import PerfPlan
@@ -176,7 +177,8 @@ def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvo
         client.connect(rendezvous.exchange(client.greeting())[0])
         role = client.role(meter)
         rendezvous.exchange("ready")
-        _run([client], [role], rendezvous)
+        with departures(rendezvous):
+            _run([client], [role], rendezvous)
         rendezvous.exchange("over", idle=client.progress)
         found: list[str] = rendezvous.exchange([], idle=client.progress)[0]
         return client.findings.first + found
@@ -189,7 +191,8 @@ def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
         role = server.role()
         rendezvous.exchange("ready")
         if role is not None:
-            _run([server], [role], rendezvous)
+            with departures(rendezvous):
+                _run([server], [role], rendezvous)
         rendezvous.exchange("over", idle=server.progress)
         server.verify()
         rendezvous.exchange(server.findings.first, idle=server.progress)

@@ -37,7 +37,7 @@ PROTOCOL = "amoeba-connection-1"
 CM_DATA_SIZE = 1024
 """Most bytes of ``param`` that reach the other side: FI_OPT_CM_DATA_SIZE."""
 CONNECT_TIME = 60.0
-"""Seconds that a request waits for its answer if nothing else is said."""
+"""Seconds that either side waits for the other's next line if nothing else is said."""
 
 SocketAddress = tuple[str, int]
 """(host, port) of TCP: where a passive endpoint listens."""
@@ -147,7 +147,8 @@ class Connection(Handshake):
         queue = self._queue = self._endpoint._event_queue()
         with queue._changed:
             self._insert(request.peer)
-            self._answer(queue, request.take(), Note(Kind.ACCEPT, self._endpoint.getname(), cut(param)), None)
+            answer = Note(Kind.ACCEPT, self._endpoint.getname(), cut(param))
+            self._answer(queue, request.take(), answer, CONNECT_TIME)
 
     def end(self, *, report: bool = False) -> None:
         """Hang up: the other side is told, and with ``report`` this one."""

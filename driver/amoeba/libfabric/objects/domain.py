@@ -307,8 +307,8 @@ class Domain(DomainBase):
         once, to the completion queue with ``cq_flags``. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
         ``rx_ctx_cnt`` makes an endpoint that must first be bound to a shared transmit or receive context.
 
-        An Info of type FI_EP_RDM may name orders in ``msg_order``, but none between messages and other operations.
-        Then messages go beside RMA and atomics, and do not delay them.
+        Messages of FI_EP_RDM go beside RMA and atomics, and do not delay them. Only an Info whose ``msg_order`` names
+        an order between the two, such as FI_ORDER_SAW, keeps messages and other operations in one order.
 
         Raises FI_EOPNOTSUPP for an unknown type, FI_EINVAL for an event queue of other types or an invalid handle,
         and FI_EBADFLAGS for ``op_flags`` that cannot be a default.
@@ -320,7 +320,7 @@ class Domain(DomainBase):
         shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
         request = ep_type.handle if isinstance(ep_type, Info) else None
         receive_flags = ep_type.rx_attr.op_flags if isinstance(ep_type, Info) else OpFlags(0)
-        lanes = isinstance(ep_type, Info) and has_lanes(ep_type.tx_attr.msg_order)
+        lanes = not isinstance(ep_type, Info) or has_lanes(ep_type.tx_attr.msg_order)
         if isinstance(ep_type, Info):
             wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
             tx_size = wanted.size or None if tx_size is None else tx_size

@@ -294,7 +294,7 @@ def _message_order(wanted: MsgOrder, offered: MsgOrder) -> MsgOrder:
     messages never block other operations.
     """
     _all_of(wanted, offered)
-    return offered & ~BETWEEN_KINDS if has_lanes(wanted) else offered
+    return offered & ~BETWEEN_KINDS if wanted and has_lanes(wanted) else offered
 
 
 def _some_of(wanted: int, offered: int) -> int:

@@ -3,7 +3,8 @@
 import io
 from typing import Any
 
-from amoeba.embed import Memory
+from amoeba.embed import Memory, wait_until
+from amoeba.openucx.libucp.callbacks import call_aside, elsewhere
 from amoeba.openucx.libucp.completions import Completions
 from amoeba.openucx.libucp.fields import read_params, write_attributes
 from amoeba.openucx.libucp.handle_table import HandleTable
@@ -21,6 +22,7 @@ from amoeba.openucx.ucp.constants import UCP_ENTITY_NAME_MAX
 from amoeba.openucx.ucp.context import Context
 from amoeba.openucx.ucp.library import ucp_lib_query
 from amoeba.openucx.ucp.structures import ucp_context_attr_t, ucp_lib_attr_t, ucp_params_t
+from amoeba.openucx.ucp.worker import Worker
 
 __all__ = ["Contexts", "Printer"]
 
@@ -34,7 +36,7 @@ class Printer:
     def to(self, stream: Any, text: io.StringIO) -> None:
         """Write text; to standard output for NULL."""
         data = text.getvalue().encode("utf-8", "surrogateescape")
-        self._lib.print_text(stream, data, len(data))
+        call_aside(self._lib.print_text, stream, data, len(data))  # a pipe may be full
 
 
 class Contexts:
@@ -103,7 +105,8 @@ class Contexts:
         if found.closed:  # the context of the process that has forked this one
             self._handles.remove(context, Context)
             return
-        ucp_cleanup(found)
+        wait_until(lambda: not any(map(elsewhere, self._handles.made_from(found, Worker))), self._process.nic.rest)
+        ucp_cleanup(self._handles.get(context, Context))
         self._handles.remove(context, Context)
         self._process.drop()
 

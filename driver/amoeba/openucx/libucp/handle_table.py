@@ -35,6 +35,11 @@ class HandleTable(Handles):
         number = self._numbers_of.get(id(thing))
         return self.add(thing, owner) if number is None else number
 
+    def made_from(self, owner: object, kind: type[T]) -> list[T]:
+        """Return the objects of this kind whose numbers end with the owner's."""
+        found = map(self.find, self._owned.get(self._numbers_of.get(id(owner), 0), ()))
+        return [thing for thing in found if isinstance(thing, kind)]
+
     def has(self, number: int, kind: type[Any]) -> bool:
         """Return whether this is the number of an object of this kind."""
         return isinstance(self.find(number), kind)

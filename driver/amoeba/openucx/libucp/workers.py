@@ -106,7 +106,7 @@ class Workers:
     def ucp_worker_destroy(self, worker: int) -> None:
         found = self._get(worker)
         if elsewhere(found):
-            wait_until(lambda: not elsewhere(found), self._process.nic.rest)
+            wait_until(lambda: found.closed or not elsewhere(found), self._process.nic.rest)
         try:
             found.close()
         finally:

@@ -17,6 +17,8 @@ from amoeba import (
     OptionLevel,
     open_cluster,
 )
+from amoeba.libfabric.objects import connections
+from amoeba.nic.address import EndpointAddress
 from amoeba_model.parameters import NicParameters
 
 from tests.driver.parties import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
@@ -355,6 +357,20 @@ def test_strangers_keep_nobody_from_connecting(client, server, passive):
         for _ in range(20):
             assert server.events.sread(0.01) is None
         connect(client, server, passive)
+
+
+def test_a_caller_that_never_confirms_is_given_up_in_time(server, passive, monkeypatch):
+    monkeypatch.setattr(connections, "CONNECT_TIME", 0.05)
+    name = EndpointAddress(bytes([2, 0, 0, 0, 0, 9]), 0x0A00_0009, 1, 1, 0).pack()
+    request = json.dumps(["amoeba-connection-1", "request", name.hex(), ""]).encode() + b"\n"
+    with contextlib.closing(socket.create_connection(passive.getname())) as caller:
+        caller.sendall(request)
+        accepting = server.endpoint(server.event(EqEvent.FI_CONNREQ).info)
+        accepting.accept()
+        error = server.error()
+        assert (error.fid, error.err) == (accepting, Errno.FI_ETIMEDOUT)
+        with refused(Errno.FI_EOPBADSTATE):
+            accepting.accept()
 
 
 def test_a_stranger_who_says_nothing_is_shown_out(server, passive, monkeypatch):

@@ -1,4 +1,4 @@
-"""Messages beside RMA and atomics: endpoints of an Info that asks for no order between them."""
+"""Messages beside RMA and atomics: endpoints without an Info, or of one without an order between the two."""
 
 import time
 
@@ -34,6 +34,7 @@ ONE = np.uint64(1)
 UNREAD = 70
 """More than the receiver's NIC keeps."""
 BETWEEN = MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW | MsgOrder.FI_ORDER_RAS | MsgOrder.FI_ORDER_WAS
+NAMES_NO_ORDER = Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM))
 BESIDE = MsgOrder.FI_ORDER_SAS | MsgOrder.FI_ORDER_ATOMIC_WAW
 SOON = Retransmission(timeout=2000, limit=2)
 
@@ -106,14 +107,17 @@ def two(cluster, keep):
 
 @pytest.fixture
 def ordered(cluster, keep):
-    return keep(Two(cluster, None))
+    return keep(Two(cluster, cluster.getinfo()[0]))
 
 
 # What holds up what
 
 
+@pytest.mark.parametrize("info", [None, NAMES_NO_ORDER, info_of], ids=["default", "empty", "asked"])
 @pytest.mark.parametrize("cluster", ["model,model", "model,rtl", "rtl,model"], indirect=True)
-def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(two):
+def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(cluster, keep, info):
+    """Found B9: endpoints have two lanes unless their Info asks for an order between messages and the rest."""
+    two = keep(Two(cluster, info(cluster) if callable(info) else info))
     found = np.zeros(1, np.uint64)
     two.send_unread()
     two.endpoint.write(np.uint64(7), *two.there, context="write")
@@ -188,12 +192,13 @@ def test_both_kinds_of_messages_keep_their_own_order(two, length):
     assert two.memory[0] == 39
 
 
-def test_a_transmit_context_of_a_scalable_endpoint_has_two_lanes(cluster, keep):
+@pytest.mark.parametrize("info", [None, info_of], ids=["default", "asked"])
+def test_a_transmit_context_of_a_scalable_endpoint_has_two_lanes(cluster, keep, info):
     receiver = keep(open_side(cluster, 1, None))
     region = keep(receiver.domain.mr_reg(memory := np.zeros(8, np.uint64), ALL_ACCESS))
     domain = keep(cluster.domain(0))
     queue, peers = keep(domain.cq_open()), keep(domain.av_open())
-    scalable = keep(domain.scalable_endpoint(info_of(cluster), tx_contexts=1, rx_contexts=1, tx_size=256))
+    scalable = keep(domain.scalable_endpoint(info and info(cluster), tx_contexts=1, rx_contexts=1, tx_size=256))
     scalable.bind(peers)
     context = keep(scalable.tx_context(0))
     context.bind(queue, BindFlags.FI_TRANSMIT)
@@ -242,11 +247,9 @@ def test_without_hints_the_order_is_promised(cluster):
         assert info.tx_attr.msg_order & BETWEEN == MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW
 
 
-def test_datagrams_and_an_info_that_names_no_order_have_one_entry(cluster, keep):
-    for info in (Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM)), info_of(cluster, ep_type=EpType.FI_EP_DGRAM)):
-        side = keep(open_side(cluster, 0, info))
-        assert side.endpoint._open_for_messages is side.endpoint._open_peers
-        side.endpoint.close()
+def test_datagrams_have_one_entry(cluster, keep):
+    side = keep(open_side(cluster, 0, info_of(cluster, ep_type=EpType.FI_EP_DGRAM)))
+    assert side.endpoint._open_for_messages is side.endpoint._open_peers
 
 
 # Entries of the peer table

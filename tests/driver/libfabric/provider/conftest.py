@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs.fixtures import headers, provider_environment
+from tests.support.programs.fixtures import headers, provider_environment, watched
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 
@@ -41,10 +41,11 @@ def run_calls(calls, provider_environment):
 
     def run(test, timeout=60, **environment):
         done = subprocess.run(
-            [str(calls), test], env=provider_environment | environment, capture_output=True, text=True, check=False,
-            timeout=timeout,
+            [str(calls), test], env=watched(provider_environment) | environment, capture_output=True, text=True,
+            check=False, timeout=timeout,
         )  # fmt: skip
         assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "slept under the lock" not in done.stderr, done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         return done.stdout
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs.fixtures import libucp_environment
+from tests.support.programs.fixtures import libucp_environment, watched
 from tests.support.programs.missing import MissingError, compiler
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
@@ -66,8 +66,8 @@ def run_test_of(compiled, libucp_environment):
 
     def run(program, test, timeout=60, **environment):
         done = subprocess.run(
-            [compiled(program), test], env=libucp_environment | QUIET | environment, capture_output=True, text=True,
-            check=False, timeout=timeout,
+            [compiled(program), test], env=watched(libucp_environment) | QUIET | environment, capture_output=True,
+            text=True, check=False, timeout=timeout,
         )  # fmt: skip
         assert done.returncode == 0, f"{program} {test}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert not done.stderr, done.stderr  # what nobody expected is told there

@@ -52,3 +52,15 @@ def test_socket_addresses_are_as_in_c(address, start):
     """netinet/in.h on a little-endian machine; sockaddr_storage has 128 bytes."""
     packed = sockaddr_bytes(address)
     assert packed == start.ljust(128, b"\0")
+
+
+def test_objects_made_from_an_owner_are_found_by_their_kind():
+    handles, owner = HandleTable(), Thing()
+    handles.add(owner)
+    made, other = Thing(), object()
+    number = handles.add(made, owner)
+    handles.add(other, owner)
+    assert handles.made_from(owner, Thing) == [made]
+    assert handles.made_from(made, Thing) == handles.made_from(object(), Thing) == []
+    handles.remove(number, Thing)
+    assert handles.made_from(owner, Thing) == []

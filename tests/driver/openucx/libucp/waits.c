@@ -1,6 +1,7 @@
 /* Sleeping, threads, listeners, and what is told about objects. One test per run, named by the argument. */
 #include "program.h"
 
+#include <fcntl.h>
 #include <semaphore.h>
 
 static char out[64] = "waits", in[64];
@@ -259,6 +260,96 @@ static void test_a_handler_waits_for_a_thread_that_makes_progress(void) {
     close_all();
 }
 
+static void *cleans_up(void *unused) {
+    stage = 1;
+    ucp_cleanup(context); /* waits until the handler has returned */
+    stage = 2;
+    return NULL;
+}
+
+static void outlasts_a_while(ucp_conn_request_h request, void *arg) {
+    pthread_create(arg, NULL, cleans_up, NULL);
+    while (!stage)
+        usleep(1000);
+    usleep(50000);
+    IS(stage, 1);
+    called++;
+}
+
+static void test_cleaning_up_waits_for_a_handler_in_another_thread(void) {
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    pthread_t cleaning;
+    ucp_listener_params_t params = { .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                     .sockaddr = { (struct sockaddr *)&at, sizeof at },
+                                     .conn_handler = { outlasts_a_while, &cleaning } };
+    ucp_listener_attr_t attr = { .field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR };
+    ucp_ep_params_t calls = { .field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER };
+    ucp_listener_h listener;
+    ucp_ep_h here;
+    open_all();
+    OK(ucp_listener_create(worker, &params, &listener));
+    OK(ucp_listener_query(listener, &attr));
+    calls.sockaddr = (ucs_sock_addr_t){ (struct sockaddr *)&attr.sockaddr, sizeof at };
+    OK(ucp_ep_create(worker, &calls, &here));
+    until_told();
+    pthread_join(cleaning, NULL);
+    IS(stage, 2);
+    open_all(); /* all that was open is closed */
+    close_all();
+}
+
+static ucp_config_t *settings;
+static void print_context(FILE *file) { ucp_context_print_info(context, file); }
+static void print_worker(FILE *file) { ucp_worker_print_info(worker, file); }
+static void print_endpoint(FILE *file) { ucp_ep_print_info(ep, file); }
+static void print_memory(FILE *file) { ucp_mem_print_info("4k", context, file); }
+static void print_settings(FILE *file) { ucp_config_print(settings, file, "all", UCS_CONFIG_PRINT_CONFIG); }
+static void (*const prints[])(FILE *) = { print_context, print_worker, print_endpoint, print_memory, print_settings };
+
+static void *prints_all(void *file) {
+    for (size_t index = 0; index < sizeof prints / sizeof *prints; index++) {
+        stage = index + 1;
+        prints[index](file);
+    }
+    fclose(file);
+    return NULL;
+}
+
+/* Print into a pipe with space for nothing. Everything else goes on until the pipe is read. */
+static void test_what_is_printed_into_a_full_pipe_holds_up_nobody(void) {
+    int ends[2];
+    char text[4096];
+    pthread_t printing;
+    FILE *file;
+    open_all();
+    OK(ucp_config_read(NULL, NULL, &settings));
+    OK(pipe(ends));
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], text, sizeof text) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, 0);
+    TRUE(file = fdopen(ends[1], "w"));
+    setvbuf(file, NULL, _IONBF, 0);
+    pthread_create(&printing, NULL, prints_all, file);
+    while (!stage)
+        usleep(1000);
+    for (int turn = 0; turn < 20; turn++) {
+        OK(ucp_put(ep, out, 64, there, rkey));
+        OK(ucp_worker_flush(worker));
+        usleep(1000);
+    }
+    IS(stage, 1);
+    while (read(ends[0], text, sizeof text) > 0)
+        ;
+    pthread_join(printing, NULL);
+    IS(stage, sizeof prints / sizeof *prints);
+    close(ends[0]);
+    ucp_config_release(settings);
+    close_all();
+}
+
 static void test_what_is_told(void) {
     ucp_lib_attr_t lib = { .field_mask = UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL };
     ucp_context_attr_t attr = { .field_mask = UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME };
@@ -349,8 +440,9 @@ static void test_a3_a_forced_close_cancels_operations_and_flushes(void) {
 int main(int argc, char **argv) {
     static const struct test tests[] = {
         T(descriptors_tell), T(a_thread_that_waits_holds_up_nobody), T(memory_is_watched), T(threads_take_turns),
-        T(listeners), T(a_handler_waits_for_a_thread_that_makes_progress), T(what_is_told),
-        T(a3_a_forced_close_cancels_operations_and_flushes),
+        T(listeners), T(a_handler_waits_for_a_thread_that_makes_progress),
+        T(cleaning_up_waits_for_a_handler_in_another_thread), T(what_is_printed_into_a_full_pipe_holds_up_nobody),
+        T(what_is_told), T(a3_a_forced_close_cancels_operations_and_flushes),
     };
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);
 }

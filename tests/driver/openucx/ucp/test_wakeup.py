@@ -13,6 +13,7 @@ import amoeba.ucp as ucp
 import pytest
 from amoeba.nic.nic import Nic
 from amoeba.openucx.ucp.adapter import Adapters, open_adapters
+from amoeba.openucx.ucp.wakeup import Wakeup
 from amoeba_model.network import Network
 
 from tests.driver.openucx.ucp.entities import ALL_FEATURES, Entity, finish, wait_for
@@ -179,21 +180,28 @@ def test_signals_wake_and_two_of_them_count_as_one(pair):
     assert not readable(efd)
 
 
-def test_another_thread_ends_a_wait(pair):
-    _, receiver = pair
-    signals = []
+def test_another_thread_ends_a_wait(monkeypatch):
+    """On NICs that run by themselves: waits for simulated NICs end by themselves, too."""
+    asleep, signals = threading.Semaphore(0), []
 
     def signal():
+        assert asleep.acquire(timeout=60)
         signals.append("a wait ends")
         ucp.ucp_worker_signal(receiver.worker)
 
-    for turn in range(1, 21):
-        armed(receiver)
-        thread = threading.Timer(0.005, signal)
-        thread.start()
-        ucp.ucp_worker_wait(receiver.worker)
-        assert len(signals) == turn
-        thread.join()
+    def sleep(self, sleep=Wakeup.sleep):
+        asleep.release()
+        sleep(self)
+
+    monkeypatch.setattr(Wakeup, "sleep", sleep)
+    with two_boards() as (_, receiver):
+        for turn in range(1, 21):
+            armed(receiver)
+            thread = threading.Thread(target=signal)
+            thread.start()
+            ucp.ucp_worker_wait(receiver.worker)
+            assert len(signals) == turn
+            thread.join()
 
 
 @pytest.mark.parametrize("user_data", [77, None, "text"])

@@ -185,12 +185,12 @@ def sends_do_not_overtake_reads(pair: Pair) -> None:
     """When the receive ends, the target changes what was read: the read has what was there before."""
     claimed = pair.info.tx_attr.msg_order
     expect(MsgOrder.FI_ORDER_SAR in claimed, f"expected FI_ORDER_SAR to be claimed, got {claimed!r}")
-    memory, result, receive = pair.memory(pattern(LONG)), bytearray(LONG), pair.receive(4)
-    pair.near.endpoint.read(result, *memory.at())
-    pair.near.endpoint.send(b"read", pair.peer)
+    near, memory, result, receive = pair.ordered(), pair.memory(pattern(LONG)), bytearray(LONG), pair.receive(4)
+    near.endpoint.read(result, *memory.at())
+    near.endpoint.send(b"read", pair.peer)
     receive.finish()
     memory.store(bytes(LONG))
-    pair.near.finish_all(2)
+    near.finish_all(2)
     expect_equal("result", bytes(result), pattern(LONG))
 
 

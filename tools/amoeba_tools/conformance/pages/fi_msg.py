@@ -183,12 +183,12 @@ def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
     """Without a fence: when the receive ends, what was written before is there."""
     claimed = pair.info.tx_attr.msg_order
     expect(MsgOrder.FI_ORDER_SAW in claimed, f"expected FI_ORDER_SAW to be claimed, got {claimed!r}")
-    memory, receive = pair.memory(LONG), pair.receive(4)
-    pair.near.endpoint.write(pattern(LONG), *memory.at())
-    pair.near.endpoint.send(b"done", pair.peer)
+    near, memory, receive = pair.ordered(), pair.memory(LONG), pair.receive(4)
+    near.endpoint.write(pattern(LONG), *memory.at())
+    near.endpoint.send(b"done", pair.peer)
     receive.finish()
     expect_equal("memory", memory.load(), pattern(LONG))
-    pair.near.finish_all(2)
+    near.finish_all(2)
 
 
 # Vectors

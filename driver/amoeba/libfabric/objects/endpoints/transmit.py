@@ -61,8 +61,8 @@ def least_descriptors(segments: int) -> int:
 
 
 def has_lanes(msg_order: MsgOrder) -> bool:
-    """Return whether messages may go beside RMA and atomics: an order is named, and none between the two."""
-    return bool(msg_order) and not msg_order & BETWEEN_KINDS
+    """Return whether messages may go beside RMA and atomics: these orders contain none between the two."""
+    return not msg_order & BETWEEN_KINDS
 
 
 def most_segments(descriptors: int) -> int:
