@@ -102,7 +102,7 @@ FAULTS = {
         "self.filled & (self.filled_entry == operation.entry)",
         "self.filled",
     ),
-    "an operation is issued without room for its result": (executor, "Executor", "~self.room,", ""),
+    "an operation is issued without room for its result": (executor, "Executor", "~self.space,", ""),
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",
@@ -121,7 +121,7 @@ FAULTS = {
         "self.hinders.eq(Cat(hinders).any())",
         "self.hinders.eq(0)",
     ),
-    "an operation leaves without room": (line_table, "LineTable", "self._present & self.room &", "self._present &"),
+    "an operation leaves without room": (line_table, "LineTable", "self._present & self.space &", "self._present &"),
     "an entry in use takes another line": (line_table, "LineTable", "free & -free", "-1"),
     "a line twice in a row is taken for two": (
         line_table,
@@ -268,7 +268,7 @@ FAULTS = {
     "what was promised in the last cycle is not counted": (
         event_credits,
         "EventCredits",
-        "taken.eq(promised - self._consumed)",
+        "taken.eq(reserved - self._consumed)",
         "taken.eq(self._reserved - self._consumed)",
     ),
     "an earlier generation gives back": (
@@ -296,8 +296,8 @@ FAULTS = {
     "a slot more than there are is promised": (
         slot_credits,
         "SlotCredits",
-        "self.free[index] > promised",
-        "self.free[index] >= promised",
+        "self.free[index] > reserved",
+        "self.free[index] >= reserved",
     ),
     "slots are promised before the lists are emptied": (slot_credits, "SlotCredits", " & self.settled[index]", ""),
     "an earlier generation settles": (

@@ -113,7 +113,7 @@ class Bench:
             for name in COUNTS:
                 self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
             for kind, reservations in self.reservations.items():
-                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_reservation").value))
+                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_reserve").value))
                 if claim["valid"]:
                     reservations.append((claim["context"], claim["generation"]))
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from amoeba_hw.target.connection_epochs import ConnectionEpochs
-from amoeba_model.nic import epochs as model
+from amoeba_model.nic import connection_epochs as model
 
 from tests.support.simulation import simulate
 
