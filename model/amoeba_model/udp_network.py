@@ -17,6 +17,7 @@ from amoeba_model.layout import Field, Record
 from amoeba_model.link_addresses import FIRST_PORT, link_of
 from amoeba_model.network import Frame, Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses, asks
+from amoeba_model.unroll import packer, unpacker
 
 __all__ = ["DATAGRAM_HEADER", "OUTSIDE", "UdpNetwork"]
 
@@ -33,6 +34,10 @@ DATAGRAM_HEADER = Record(
     "Header of a frame in a UDP datagram: it repeats the destination, since the frame may be damaged.",
     order="big",
 )
+_FIELDS = tuple(f"{DATAGRAM_HEADER.name}.{field.name}" for field in DATAGRAM_HEADER.fields)
+_pack_header = packer((DATAGRAM_HEADER,), _FIELDS)
+_unpack_header = unpacker((DATAGRAM_HEADER,), _FIELDS)
+_HEADER_SIZE = DATAGRAM_HEADER.size
 _MAGIC, _VERSION = 0x416D_6F65, 2
 _FRAME, _PROBE, _ANSWER = range(3)
 _IP_RECVERR = 11
@@ -48,6 +53,8 @@ _ATTEMPTS = 64
 """At a free port among thousands."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
+_MAX_SKIPS = 16
+"""Maximum number of departures that a step waits for, before it looks for datagrams again."""
 _MAC_SOURCE = slice(6, 12)
 _IP_SOURCE, _IP_DESTINATION = slice(26, 30), slice(30, 34)
 """Behind Ethernet's header, in that of IPv4."""
@@ -263,10 +270,12 @@ class UdpNetwork(Network):
 
     @property
     def patience(self) -> float:
-        if self._frames_seen != self.traffic.sent or self.moving:
+        if self.moving:
             return 0.0
+        passed = self._frames_seen != self.traffic.sent
         for link in self._links.values():
-            if not link.device.idle:
+            device = link.device
+            if not device.idle or (passed and not device.foresees):
                 return 0.0
         pace = _TICK if self.idle_hz is None else self.latency / self.idle_hz
         return max(pace, min(_REST * self._work, _LONGEST_REST))
@@ -319,7 +328,20 @@ class UdpNetwork(Network):
         begin = time.perf_counter()
         self._hand_over()
         super()._step()
+        for _ in range(_MAX_SKIPS):
+            departure = self._next_departure()
+            if departure is None:
+                break
+            self.now = max(self.now, departure - self.latency)
+            super()._step()
         self._work = time.perf_counter() - begin
+
+    def _next_departure(self) -> int | None:
+        """Return the cycle by which the next frame leaves; None: no frame is about to, or others are on their way."""
+        if self.moving:
+            return None
+        departures = [link.device.next_departure for link in self._links.values()]
+        return min((cycle for cycle in departures if cycle is not None), default=None)
 
     def _receive(self) -> None:
         """Take the datagrams that are there."""
@@ -381,10 +403,12 @@ class UdpNetwork(Network):
         if not self.arithmetic and self.processes.named(sender) is None:
             self.strangers += 1
             return
-        data = datagram[DATAGRAM_HEADER.size :]
-        header = DATAGRAM_HEADER.unpack(datagram) if len(datagram) >= DATAGRAM_HEADER.size else {}
-        kind = header.get("kind", -1)
-        known = (header.get("magic"), header.get("version")) == (_MAGIC, _VERSION) and kind <= _ANSWER
+        if len(datagram) < _HEADER_SIZE:
+            self.malformed += 1
+            return
+        magic, version, kind, receiving, incarnation = _unpack_header(datagram, 0)
+        data = datagram[_HEADER_SIZE:]
+        known = magic == _MAGIC and version == _VERSION and kind <= _ANSWER
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
             return
@@ -395,14 +419,14 @@ class UdpNetwork(Network):
             else:
                 self.strangers += 1
             return
-        if not self._hear(process, header["incarnation"]):
+        if not self._hear(process, incarnation):
             self.outdated += 1
             return
         if kind != _FRAME:
             if kind == _PROBE:
                 self._say(sender, _ANSWER)
             return
-        destination = header["destination"].to_bytes(6, "big")
+        destination = receiving.to_bytes(6, "big")
         receiver = self._links.get(destination)
         lost = receiver is not None and receiver.cut
         self.traffic.sent += 1
@@ -449,13 +473,7 @@ class UdpNetwork(Network):
 
     def _say(self, link: Link, kind: int, destination: bytes = b"", data: bytes = b"") -> bool:
         """Send a datagram, and return whether the operating system sends it."""
-        header = DATAGRAM_HEADER.pack(
-            magic=_MAGIC,
-            version=_VERSION,
-            kind=kind,
-            destination=int.from_bytes(destination, "big"),
-            incarnation=self.incarnation,
-        )
+        header = _pack_header(_MAGIC, _VERSION, kind, int.from_bytes(destination, "big"), self.incarnation)
         for _ in range(2):
             try:
                 self._socket.sendto(header + data, link)
