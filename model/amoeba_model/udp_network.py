@@ -270,7 +270,7 @@ class UdpNetwork(Network):
 
     @property
     def patience(self) -> float:
-        if self.moving:
+        if self._flights:
             return 0.0
         passed = self._frames_seen != self.traffic.sent
         for link in self._links.values():
@@ -286,7 +286,12 @@ class UdpNetwork(Network):
         Time since the step before counts, wherever the process spent it.
         """
         self._check_open()
-        left = self._rested_since + self.patience - time.monotonic()
+        patience = self.patience
+        if patience:
+            self._rest(patience, longest)
+
+    def _rest(self, patience: float, longest: float | None = None) -> None:
+        left = self._rested_since + patience - time.monotonic()
         if longest is not None and longest < left:
             left = longest
         if left > 0:
@@ -304,8 +309,8 @@ class UdpNetwork(Network):
         self._check_open()
         patience = self.patience
         if patience and not at_once:
-            self.rest()
-        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK)
+            self._rest(patience)
+        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK) if patience else 0.0
         super().step()
         self._rested_since = time.monotonic()
 
@@ -338,7 +343,7 @@ class UdpNetwork(Network):
 
     def _next_departure(self) -> int | None:
         """Return the cycle by which the next frame leaves; None: no frame is about to, or others are on their way."""
-        if self.moving:
+        if self._flights:
             return None
         departures = [link.device.next_departure for link in self._links.values()]
         return min((cycle for cycle in departures if cycle is not None), default=None)
@@ -468,7 +473,7 @@ class UdpNetwork(Network):
                 f"a datagram holds up to {_MOST_FRAME} bytes"
             )
         if asks(data):
-            self.processes.ask(link).sends(data)
+            self.processes.ask(link).note_request(data)
         return self._say(link, _FRAME, destination, data)
 
     def _say(self, link: Link, kind: int, destination: bytes = b"", data: bytes = b"") -> bool:
