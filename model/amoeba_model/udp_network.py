@@ -53,8 +53,6 @@ _ATTEMPTS = 64
 """At a free port among thousands."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
-_MAX_SKIPS = 16
-"""Maximum number of departures that a step waits for, before it looks for datagrams again."""
 _MAC_SOURCE = slice(6, 12)
 _IP_SOURCE, _IP_DESTINATION = slice(26, 30), slice(30, 34)
 """Behind Ethernet's header, in that of IPv4."""
@@ -333,10 +331,7 @@ class UdpNetwork(Network):
         begin = time.perf_counter()
         self._hand_over()
         super()._step()
-        for _ in range(_MAX_SKIPS):
-            departure = self._next_departure()
-            if departure is None:
-                break
+        if self.traffic.sent == self._frames_seen and (departure := self._next_departure()) is not None:
             self.now = max(self.now, departure - self.latency)
             super()._step()
         self._work = time.perf_counter() - begin
