@@ -36,6 +36,7 @@ from bench import (
     pcie,
     processes,
     programs,
+    ranks,
     shim,
     ucp_host,
     ucp_memory,
@@ -277,8 +278,17 @@ def ucp_on_memory(progress: Progress) -> Outcome:
 def between_processes(progress: Progress) -> Outcome:
     """Latencies between two processes, and the way from C to Python."""
     progress.add_task("processes", total=None)
-    found = processes.measure()
-    return Outcome(found, [processes.grid(found)], not processes.misses(found))
+    present, before = processes.measure()
+    grids = [processes.grid(present), processes.comparison(present, before)]
+    return Outcome({"present": present, processes.BEFORE: before}, grids, not processes.misses(present))
+
+
+def ranks_of_mpi(progress: Progress) -> Outcome:
+    """MPI over the provider on two ranks and on four, beside an earlier commit."""
+    progress.add_task("ranks", total=None)
+    found = ranks.measure()
+    figures = [{str(number): times for number, times in state.items()} for state in found]
+    return Outcome(figures, [ranks.grid(found)], not ranks.misses(found))
 
 
 def programs_of_others(progress: Progress) -> Outcome:
@@ -315,6 +325,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "batches": in_batches,
     "ucp_memory": ucp_on_memory,
     "processes": between_processes,
+    "ranks": ranks_of_mpi,
     "programs": programs_of_others,
 }
 

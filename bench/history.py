@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-__all__ = ["BASELINE", "PRESENT", "checkout", "run"]
+__all__ = ["BASELINE", "PRESENT", "checkout", "command", "environment", "run"]
 
 BASELINE = "2dc3963"
 """The commit that the driver's and the model's speed are compared with."""
@@ -58,9 +58,17 @@ def run(root: Path, program: Path | str, *arguments: str) -> str:
 
     Raises subprocess.CalledProcessError if the program fails; its standard error goes to that of this process.
     """
-    paths = os.pathsep.join(str(root / name) for name in (*_PACKAGES, ""))
+    line = command(program, *arguments)
+    return subprocess.run(line, env=environment(root), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def command(program: Path | str, *arguments: str) -> list[str]:
+    """Return the command line of a Python program: a script's path or a module's name."""
     what = [str(program)] if isinstance(program, Path) else ["-m", program]
     # -P: neither a script's folder nor the present one comes before the tree.
-    command = [sys.executable, "-P", *what, *arguments]
-    environment = {**os.environ, "PYTHONPATH": paths}
-    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [sys.executable, "-P", *what, *arguments]
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the environment of a process that imports the packages of the tree at ``root``."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / name) for name in (*_PACKAGES, ""))}

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TRANSPORTS", "available", "mpi_rates"]
+__all__ = ["TRANSPORTS", "available", "mpi_rates", "mpiexec_path"]
 
 TRANSPORTS = {
     "shared memory": {},
@@ -31,14 +31,15 @@ TRANSPORTS = {
 _TIMEOUT = 60.0
 
 
-def _mpiexec() -> str | None:
+def mpiexec_path() -> str | None:
+    """Return where the launcher is: beside Python, or on the search path; None if it is not installed."""
     beside = Path(sys.executable).parent / "mpiexec"
     return str(beside) if beside.exists() else shutil.which("mpiexec")
 
 
 def available() -> bool:
     """Return whether mpi4py and an mpiexec are installed."""
-    return importlib.util.find_spec("mpi4py") is not None and _mpiexec() is not None
+    return importlib.util.find_spec("mpi4py") is not None and mpiexec_path() is not None
 
 
 def mpi_rates(transport: str, operations: int, window: int) -> dict[str, float]:
@@ -48,7 +49,7 @@ def mpi_rates(transport: str, operations: int, window: int) -> dict[str, float]:
     work. Raises CalledProcessError, with MPI's output, if the transport fails here, and TimeoutExpired after a
     minute.
     """
-    mpiexec = _mpiexec()
+    mpiexec = mpiexec_path()
     assert mpiexec is not None  # available() has said so
     root = Path(__file__).resolve().parents[1]
     command = [mpiexec, "-n", "2", sys.executable, "-m", "bench.mpi", str(operations), str(window)]

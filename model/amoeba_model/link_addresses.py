@@ -7,6 +7,7 @@ frame has them, name one link. Alone the IPv4 address does so within 2**16 hosts
 ports from :data:`FIRST_PORT` on, from which a network takes one if it may choose.
 """
 
+import functools
 import socket
 
 __all__ = ["FIRST_PORT", "ip_of_link", "link_of", "mac_of_link"]
@@ -15,6 +16,8 @@ FIRST_PORT = 0xC000
 """The first of 2**14 ports that nobody registers: RFC 6335, section 6."""
 _LOCAL = 0x02
 """Of a first byte: locally administered, and of one NIC."""
+_PEERS = 1024
+"""Links that are remembered: every frame names two."""
 
 
 def mac_of_link(host: str, port: int) -> bytes:
@@ -27,6 +30,7 @@ def ip_of_link(host: str, port: int) -> int:
     return int.from_bytes(socket.inet_aton(host)[2:], "big") << 16 | port
 
 
+@functools.lru_cache(_PEERS)
 def link_of(mac: bytes, ip: bytes) -> tuple[str, int] | None:
     """Where the NIC with these addresses is reached; None if they do not belong together, or to no host.
 

@@ -130,6 +130,14 @@ class SimulatedDevice(Device):
         """
         return True
 
+    foresees = False
+    """Whether :attr:`idle` and :attr:`next_departure` are exact, so that empty time can be skipped."""
+
+    @property
+    def next_departure(self) -> int | None:
+        """Cycle by which the next frame leaves if none arrives before; None: no frame is about to leave."""
+        return None
+
     idle_hz = 100_000
     """Cycles of such a clock per second of the wall's: as its simulation can bear with little work."""
 
@@ -197,6 +205,13 @@ class SimulatedDevice(Device):
         else:
             uninterrupted(self._advance_alone)
 
+    def _pass_time(self) -> None:
+        """Take a step for a caller that waits, and may sleep in it."""
+        if self.network is not None:
+            self.network.step()
+        else:
+            self.advance()
+
     def _advance_alone(self) -> None:
         self.run_until(self.cycles + Network.DEFAULT_LATENCY)
         self.take_frames()
@@ -205,7 +220,7 @@ class SimulatedDevice(Device):
     def wait(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout
         while not (vectors := self._report_interrupts()):
-            self.advance()
+            self._pass_time()
             if time.monotonic() >= deadline:
                 return self._report_interrupts()
         return vectors

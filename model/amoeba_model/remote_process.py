@@ -59,10 +59,9 @@ class RemoteProcess:
         """Whether a NIC here may wait for the process, and would be notified of its end."""
         return self.epoch is not None and bool(self._requests)
 
-    def sends(self, frame: bytes) -> None:
-        """Note a frame that goes to the process."""
-        if asks(frame):
-            self._requests[frame[:6] + frame[_SENDER] + frame[_NUMBER]] = frame
+    def note_request(self, frame: bytes) -> None:
+        """Note a frame that goes to the process and :func:`asks` for an answer."""
+        self._requests[frame[:6] + frame[_SENDER] + frame[_NUMBER]] = frame
 
     def refusals(self, *, replaced: bool = False) -> list[tuple[bytes, bytes]]:
         """Make the NACKs that stand for the process now that it is gone, each with the NIC that it is for.

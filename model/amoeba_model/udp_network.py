@@ -17,6 +17,7 @@ from amoeba_model.layout import Field, Record
 from amoeba_model.link_addresses import FIRST_PORT, link_of
 from amoeba_model.network import Frame, Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses, asks
+from amoeba_model.unroll import packer, unpacker
 
 __all__ = ["DATAGRAM_HEADER", "OUTSIDE", "UdpNetwork"]
 
@@ -33,6 +34,10 @@ DATAGRAM_HEADER = Record(
     "Header of a frame in a UDP datagram: it repeats the destination, since the frame may be damaged.",
     order="big",
 )
+_FIELDS = tuple(f"{DATAGRAM_HEADER.name}.{field.name}" for field in DATAGRAM_HEADER.fields)
+_pack_header = packer((DATAGRAM_HEADER,), _FIELDS)
+_unpack_header = unpacker((DATAGRAM_HEADER,), _FIELDS)
+_HEADER_SIZE = DATAGRAM_HEADER.size
 _MAGIC, _VERSION = 0x416D_6F65, 2
 _FRAME, _PROBE, _ANSWER = range(3)
 _IP_RECVERR = 11
@@ -263,10 +268,12 @@ class UdpNetwork(Network):
 
     @property
     def patience(self) -> float:
-        if self._frames_seen != self.traffic.sent or self.moving:
+        if self._flights:
             return 0.0
+        passed = self._frames_seen != self.traffic.sent
         for link in self._links.values():
-            if not link.device.idle:
+            device = link.device
+            if not device.idle or (passed and not device.foresees):
                 return 0.0
         pace = _TICK if self.idle_hz is None else self.latency / self.idle_hz
         return max(pace, min(_REST * self._work, _LONGEST_REST))
@@ -277,7 +284,12 @@ class UdpNetwork(Network):
         Time since the step before counts, wherever the process spent it.
         """
         self._check_open()
-        left = self._rested_since + self.patience - time.monotonic()
+        patience = self.patience
+        if patience:
+            self._rest(patience, longest)
+
+    def _rest(self, patience: float, longest: float | None = None) -> None:
+        left = self._rested_since + patience - time.monotonic()
         if longest is not None and longest < left:
             left = longest
         if left > 0:
@@ -295,8 +307,8 @@ class UdpNetwork(Network):
         self._check_open()
         patience = self.patience
         if patience and not at_once:
-            self.rest()
-        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK)
+            self._rest(patience)
+        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK) if patience else 0.0
         super().step()
         self._rested_since = time.monotonic()
 
@@ -319,7 +331,17 @@ class UdpNetwork(Network):
         begin = time.perf_counter()
         self._hand_over()
         super()._step()
+        if self.traffic.sent == self._frames_seen and (departure := self._next_departure()) is not None:
+            self.now = max(self.now, departure - self.latency)
+            super()._step()
         self._work = time.perf_counter() - begin
+
+    def _next_departure(self) -> int | None:
+        """Return the cycle by which the next frame leaves; None: no frame is about to, or others are on their way."""
+        if self._flights:
+            return None
+        departures = [link.device.next_departure for link in self._links.values()]
+        return min((cycle for cycle in departures if cycle is not None), default=None)
 
     def _receive(self) -> None:
         """Take the datagrams that are there."""
@@ -381,10 +403,12 @@ class UdpNetwork(Network):
         if not self.arithmetic and self.processes.named(sender) is None:
             self.strangers += 1
             return
-        data = datagram[DATAGRAM_HEADER.size :]
-        header = DATAGRAM_HEADER.unpack(datagram) if len(datagram) >= DATAGRAM_HEADER.size else {}
-        kind = header.get("kind", -1)
-        known = (header.get("magic"), header.get("version")) == (_MAGIC, _VERSION) and kind <= _ANSWER
+        if len(datagram) < _HEADER_SIZE:
+            self.malformed += 1
+            return
+        magic, version, kind, receiving, epoch = _unpack_header(datagram, 0)
+        data = datagram[_HEADER_SIZE:]
+        known = magic == _MAGIC and version == _VERSION and kind <= _ANSWER
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
             return
@@ -395,14 +419,14 @@ class UdpNetwork(Network):
             else:
                 self.strangers += 1
             return
-        if not self._hear(process, header["epoch"]):
+        if not self._hear(process, epoch):
             self.outdated += 1
             return
         if kind != _FRAME:
             if kind == _PROBE:
                 self._say(sender, _ANSWER)
             return
-        destination = header["destination"].to_bytes(6, "big")
+        destination = receiving.to_bytes(6, "big")
         receiver = self._links.get(destination)
         lost = receiver is not None and receiver.cut
         self.traffic.sent += 1
@@ -444,18 +468,12 @@ class UdpNetwork(Network):
                 f"a datagram holds up to {_MAX_FRAME} bytes"
             )
         if asks(data):
-            self.processes.ask(link).sends(data)
+            self.processes.ask(link).note_request(data)
         return self._say(link, _FRAME, destination, data)
 
     def _say(self, link: Link, kind: int, destination: bytes = b"", data: bytes = b"") -> bool:
         """Send a datagram, and return whether the operating system sends it."""
-        header = DATAGRAM_HEADER.pack(
-            magic=_MAGIC,
-            version=_VERSION,
-            kind=kind,
-            destination=int.from_bytes(destination, "big"),
-            epoch=self.epoch,
-        )
+        header = _pack_header(_MAGIC, _VERSION, kind, int.from_bytes(destination, "big"), self.epoch)
         for _ in range(2):
             try:
                 self._socket.sendto(header + data, link)

@@ -293,9 +293,9 @@ class BoundlessReceives(Receives):
 
     def _turn_away(self) -> None:
         """Close the target PDCs of senders that send too much: their later operations fail."""
-        greedy, self._greedy = self._greedy, {}
-        if not greedy:
+        if not self._greedy:
             return
+        greedy, self._greedy = self._greedy, {}
         for pdc in self.nic.target_pdcs.used():
             if pdc.state is not TargetPdcState.OPEN or pdc.context not in greedy.get(pdc.ip, ()):
                 continue

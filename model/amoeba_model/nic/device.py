@@ -53,7 +53,7 @@ class ModelDevice(SimulatedDevice):
         """Make all parts anew, with nothing in them but the clock and what the host has granted."""
         self._arrivals: deque[tuple[int, bytes]] = deque()
         self._core = core
-        self._active = core.now
+        self._active = self._programmed = core.now
         self._host = host = HostMemory(core, grants)
         capabilities = Capabilities(self.parameters)
         self._contexts = [Context(number) for number in range(self.parameters.contexts)]
@@ -116,10 +116,21 @@ class ModelDevice(SimulatedDevice):
         self._check_open()
         return self._core.now if self._transmitter.waiting else self._active
 
+    foresees = True
+
     @property
     def idle(self) -> bool:
         self._check_open()
-        return not self._arrivals and not self._transmitter.waiting and self._core.now > self._active
+        if self._arrivals or self._transmitter.waiting or self._initiator.has_work:
+            return False
+        now = self._core.now
+        # a receive that waits for free space goes on only after a write of the host, or a frame
+        return now > self._programmed and (now > self._active or not self._matcher.busy)
+
+    @property
+    def next_departure(self) -> int | None:
+        self._check_open()
+        return self._transmitter.next_departure
 
     idle_hz = 1_000_000
 
@@ -154,6 +165,7 @@ class ModelDevice(SimulatedDevice):
         if offset >= DOORBELL_PAGE:
             self._doorbells.write(offset, int(value))
         else:
+            self._programmed = self._core.now
             self._bank.write(offset, int(value))
 
     def grant(

@@ -32,7 +32,13 @@ _FIELDS = (
 )  # fmt: skip
 _pack_event = packer((EVENT,), [f"event.{name}" for name in _FIELDS])
 _OK = ReturnCode.OK.value
-_IMMEDIATE = EventFlags.IMMEDIATE.value
+_IMMEDIATE, _RELEASED = EventFlags.IMMEDIATE.value, EventFlags.RELEASED.value
+_TAGGED, _LONG, _IN_SLOT = EventFlags.TAGGED.value, EventFlags.LONG.value, EventFlags.IN_SLOT.value
+_MESSAGE_FIELDS = ("data", "tag", "length", "source_ip", "source_context", "source_pdc", "target_context", "slot")
+_NO_MESSAGE = (0,) * len(_MESSAGE_FIELDS)
+_pack_report = packer(
+    (EVENT,), [f"event.{name}" for name in ("context", "address", "kind", "status", "flags", *_MESSAGE_FIELDS)]
+)
 
 
 @dataclass(slots=True)
@@ -53,13 +59,22 @@ class Report:
 
     def flags(self) -> int:
         """EventFlags, without the phase."""
-        flags = EventFlags.RELEASED if self.released else EventFlags(0)
-        if self.message is not None:
-            flags |= EventFlags.TAGGED if self.message.tagged else 0
-            flags |= EventFlags.LONG if self.message.rendezvous else 0
-            flags |= EventFlags.IMMEDIATE if self.message.data is not None else 0
-            flags |= EventFlags.IN_SLOT if self.in_slot else 0
-        return flags.value
+        flags = _RELEASED if self.released else 0
+        message = self.message
+        if message is not None:
+            flags |= _TAGGED if message.tagged else 0
+            flags |= _LONG if message.rendezvous else 0
+            flags |= _IMMEDIATE if message.data is not None else 0
+            flags |= _IN_SLOT if self.in_slot else 0
+        return flags
+
+
+def _fields_of(message: Message) -> tuple[int, ...]:
+    """Return the values of _MESSAGE_FIELDS."""
+    ip, context = message.source
+    return (
+        message.data or 0, message.tag, message.length, ip, context, message.source_pdc, message.target, message.slot,
+    )  # fmt: skip
 
 
 class EventWriter:
@@ -99,26 +114,10 @@ class EventWriter:
     def report(self, context: Context, report: Report, pdc: int, cycle: int) -> int:
         """Report a message or a receive descriptor; return the cycle of the event."""
         ring = context.events
-        fields: dict[str, int] = {}
         message = report.message
-        if message is not None:
-            fields = {
-                "data": message.data or 0,
-                "tag": message.tag,
-                "length": message.length,
-                "source_ip": message.source[0],
-                "source_context": message.source[1],
-                "source_pdc": message.source_pdc,
-                "target_context": message.target,
-                "slot": message.slot,
-            }
-        entry = EVENT.pack(
-            context=report.user_context,
-            address=report.address,
-            kind=report.kind,
-            status=report.status,
-            flags=ring.phase() | report.flags(),
-            **fields,
+        fields = _NO_MESSAGE if message is None else _fields_of(message)
+        entry = _pack_report(
+            report.user_context, report.address, report.kind, report.status, ring.phase() | report.flags(), *fields
         )
         cycle += EVENT_COST
         self._writer.write(ring, context.number, entry, pdc, report.status, cycle)

@@ -20,6 +20,8 @@ _HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATO
 
 Announcement = tuple[Stage, int, int, int, int]
 """The trace event of a frame's first beat, all but its cycle: (stage, context, pdc, psn, status)."""
+_Queued = tuple[int, int, bytes, Announcement]
+"""A frame, by the cycle at which it is ready and its number."""
 
 
 class FrameTransmitter:
@@ -27,9 +29,9 @@ class FrameTransmitter:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._waiting: list[tuple[int, int, bytes, Announcement]] = []
+        self._waiting: list[_Queued] = []
         """By the cycle at which they are ready, and in the order in which they came."""
-        self._urgent: list[tuple[int, int, bytes, Announcement]] = []
+        self._urgent: list[_Queued] = []
         self._queued = 0
         self._free = 0
         """Cycle at which the line is free again."""
@@ -84,27 +86,39 @@ class FrameTransmitter:
     def take(self) -> list[Frame]:
         """Take the frames whose last beat has left by now."""
         frames: list[Frame] = []
-        beat_bytes, now = self._core.beat_bytes, self._core.now
-        while self._waiting or self._urgent:
-            waiting = self._waiting
-            if self._urgent and (not waiting or self._urgent[0][0] <= max(self._free, waiting[0][0])):
-                waiting = self._urgent
-            ready, _, data, announcement = waiting[0]
-            start = ready if ready > self._free else self._free
-            if self._pauses:
-                allowed = self._allowed(start)
-                if allowed is None:
-                    break
-                start = allowed
-            end = start - (-len(data) // beat_bytes)
+        now = self._core.now
+        while (first := self._first()) is not None:
+            waiting, start, end = first
             if end > now:
                 break
-            heapq.heappop(waiting)
+            _, _, data, announcement = heapq.heappop(waiting)
             self._free = end
             frames.append(Frame(end, data))
             if self._core.tracing:
                 self._core.trace(start, *announcement)
         return frames
+
+    @property
+    def next_departure(self) -> int | None:
+        """Cycle in which the last beat of the next frame leaves; None without one that may leave."""
+        first = self._first()
+        return None if first is None else first[2]
+
+    def _first(self) -> tuple[list[_Queued], int, int] | None:
+        """Return the queue of the next frame, and the cycles of its first and last beat; None: no frame may leave."""
+        waiting = self._waiting
+        if self._urgent and (not waiting or self._urgent[0][0] <= max(self._free, waiting[0][0])):
+            waiting = self._urgent
+        if not waiting:
+            return None
+        ready, _, data, _ = waiting[0]
+        start = ready if ready > self._free else self._free
+        if self._pauses:
+            allowed = self._allowed(start)
+            if allowed is None:
+                return None
+            start = allowed
+        return waiting, start, start - (-len(data) // self._core.beat_bytes)
 
 
 class FrameReceiver:

@@ -100,6 +100,11 @@ class Initiator:
             self._schedule(self._contexts[peer.context])
         self.run()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether :meth:`run` may find something to do."""
+        return any(context.requests or context.tail != context.head for context in self._scheduled)
+
     def run(self) -> None:
         """Let every scheduled context send what it may, in turn, a packet each."""
         scheduled = self._scheduled

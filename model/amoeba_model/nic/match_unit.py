@@ -18,6 +18,7 @@ __all__ = ["Arrival", "MatchUnit"]
 _TAGGED_ATOMICS = frozenset({RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC})
 _RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
 _TAGGED = frozenset({RequestOpcode.TAGGED_SEND, RequestOpcode.RENDEZVOUS_TSEND}) | _TAGGED_ATOMICS
+_HEADER_DATA = SesFlags.HEADER_DATA.value
 _LENGTH_MASK = (1 << 32) - 1
 _ADDRESS_MASK = (1 << 64) - 1
 
@@ -151,6 +152,6 @@ def _message(header: FrameHeader) -> Message:
         source_pdc=header.spdcid,
         target=header.resource_index,
         length=header.buffer_offset & _LENGTH_MASK if rendezvous else header.request_length,
-        data=header.header_data if header.flags & SesFlags.HEADER_DATA else None,
+        data=header.header_data if header.flags & _HEADER_DATA else None,
         rendezvous=rendezvous,
     )

@@ -9,12 +9,20 @@ from amoeba_model.nic.matching import Receive
 from amoeba_model.nic.tables import Context
 from amoeba_model.nic.timing import DESCRIPTOR_SPACING, HOST_READ
 from amoeba_model.trace import Requester
+from amoeba_model.unroll import unpacker
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["ReceiveFetch", "ReceiveOrder"]
 
 _KNOWN_OPCODES = frozenset(ReceiveOpcode)
-_KNOWN_FLAGS = sum(ReceiveFlags)
+_KNOWN_FLAGS = sum(flag.value for flag in ReceiveFlags)
+_TAGGED, _MULTI = ReceiveFlags.TAGGED.value, ReceiveFlags.MULTI.value
+_DIRECTED, _ADDRESSED = ReceiveFlags.DIRECTED.value, ReceiveFlags.ADDRESSED.value
+_ORDER_FIELDS = (
+    "opcode", "flags", "tag", "ignore", "source_ip", "source_context", "target_context", "context", "address",
+    "length", "least_space", "counter",
+)  # fmt: skip
+_unpack_order = unpacker((RX_DESCRIPTOR,), [f"{RX_DESCRIPTOR.name}.{name}" for name in _ORDER_FIELDS])
 
 
 @dataclass(slots=True, eq=False)
@@ -51,25 +59,27 @@ class ReceiveFetch:
         data = self._host.read(address, RX_DESCRIPTOR.size, Requester.RECEIVE_FETCH, context.number)
         if data is None:
             return ReceiveOrder(0, Receive(False, 0, 0), ReturnCode.LOCAL_DMA_FAULT, start + HOST_READ)
-        return _order(RX_DESCRIPTOR.unpack(data), start + HOST_READ)
+        return _order(data, start + HOST_READ)
 
 
-def _order(fields: dict[str, int], ready: int) -> ReceiveOrder:
-    flags = fields["flags"]
-    directed, addressed = flags & ReceiveFlags.DIRECTED, flags & ReceiveFlags.ADDRESSED
+def _order(data: bytes, ready: int) -> ReceiveOrder:
+    (
+        opcode, flags, tag, ignore, source_ip, source_context, target_context, context, address, length, least_space,
+        counter,
+    ) = _unpack_order(data, 0)  # fmt: skip
     receive = Receive(
-        tagged=bool(flags & ReceiveFlags.TAGGED),
-        tag=fields["tag"],
-        ignore=fields["ignore"],
-        source=(fields["source_ip"], fields["source_context"]) if directed else None,
-        target=fields["target_context"] if addressed else None,
-        context=fields["context"],
-        address=fields["address"],
-        space=fields["length"],
-        multi=bool(flags & ReceiveFlags.MULTI),
-        least_space=fields["least_space"],
-        counter=fields["counter"],
+        tagged=flags & _TAGGED != 0,
+        tag=tag,
+        ignore=ignore,
+        source=(source_ip, source_context) if flags & _DIRECTED else None,
+        target=target_context if flags & _ADDRESSED else None,
+        context=context,
+        address=address,
+        space=length,
+        multi=flags & _MULTI != 0,
+        least_space=least_space,
+        counter=counter,
     )
-    known = fields["opcode"] in _KNOWN_OPCODES and not flags & ~_KNOWN_FLAGS
+    known = opcode in _KNOWN_OPCODES and not flags & ~_KNOWN_FLAGS
     status = ReturnCode.OK if known else ReturnCode.LOCAL_BAD_DESCRIPTOR
-    return ReceiveOrder(fields["opcode"], receive, status, ready)
+    return ReceiveOrder(opcode, receive, status, ready)

@@ -219,8 +219,9 @@ class DeferralQueue:
 
     def arm(self) -> None:
         """Ask for an interrupt at the next completion that an operation here waits for."""
-        for queue in self._involved():
-            queue._arm()
+        if self.live:
+            for queue in self._involved():
+                queue._arm()
 
     def _involved(self) -> set[Reader]:
         awaited = itertools.chain.from_iterable(counter._queues for counter, _ in self._heaps)
