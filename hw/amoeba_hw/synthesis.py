@@ -257,11 +257,14 @@ def count_ecp5_rtlil(rtlil_text: str) -> SynthesisResult:
     )
 
 
-def map_ecp5(block: wiring.Component) -> MappedNetlist:
-    """Synthesize a block in its harness to the ECP5's cells, as :func:`count_ecp5` does, to look into the result."""
+def map_ecp5(block: wiring.Component, *, inside: str = "block") -> MappedNetlist:
+    """Synthesize a block in its harness to the ECP5's cells, as :func:`count_ecp5` does, to look into the result.
+
+    Names are relative to ``inside``, as of MappedNetlist.
+    """
     text = mark_modules(harness_rtlil(block, global_reset=True))
     with tempfile.TemporaryDirectory() as work:
-        return MappedNetlist(_netlist(Path(work), text))
+        return MappedNetlist(_netlist(Path(work), text), inside)
 
 
 def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:
