@@ -65,7 +65,7 @@ class LogicPath:
     levels: int
     start: str
     through: tuple[str, ...]
-    """What comes between, in order: nets that have names, and in brackets the modules of logic without."""
+    """Nets on the way that have names, in order, and in brackets the modules of logic without."""
     end: str
 
     def __str__(self) -> str:
