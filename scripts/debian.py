@@ -54,10 +54,15 @@ def unpack(folder: Path, name: str, packages: Sequence[str], *, suites: Sequence
         (apt / "updated").touch()
     archives = apt / "archives" / name
     (archives / "partial").mkdir(parents=True, exist_ok=True)
-    _run(
-        "apt-get", *options, "-o", f"Dir::Cache::archives={archives}", "install", "-q", "--yes",
-        "--no-install-recommends", "--download-only", *packages,
-    )  # fmt: skip
+    try:
+        _run(
+            "apt-get", *options, "-o", f"Dir::Cache::archives={archives}", "install", "-q", "--yes",
+            "--no-install-recommends", "--download-only", *packages,
+        )  # fmt: skip
+    except OutOfReachError:
+        # The lists may be old: the next try fetches them anew.
+        (apt / "updated").unlink()
+        raise
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for package in sorted(archives.glob("*.deb")):

@@ -62,7 +62,9 @@ def _write_commands(root: Path, commands: Path) -> None:
     for name in _COMMANDS:
         _write_script(commands / name, _WRAPPER.format(program=programs / name, **values))
     for name in _CALLED_BY_OTHERS:
-        program = (programs / name).rename(programs / f"{name}.program")
+        program = programs / f"{name}.program"
+        if not program.exists():
+            (programs / name).rename(program)
         _write_script(programs / name, _WRAPPER.format(program=program, **values))
     (commands / "complete").touch()
 

@@ -1,6 +1,7 @@
 """``make synth``: its page, its levels of a block, and the tools that it fetches."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,41 @@ def test_a_system_without_apt_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(debian.OutOfReachError, match="apt-get is not here, which fetches tools from Debian"):
         debian.unpack(tmp_path, "tools", ["yosys"], suites=["sid"])
+
+
+def test_commands_are_written_again_after_an_interruption(monkeypatch, tmp_path):
+    programs, libraries = tmp_path / "tools" / "usr" / "bin", tmp_path / "tools" / "usr" / "lib" / "x86_64-linux-gnu"
+    programs.mkdir(parents=True)
+    libraries.mkdir(parents=True)
+    (tmp_path / "tools" / "usr" / "share" / "nextpnr").mkdir(parents=True)
+    shutil.copy("/bin/true", libraries / "ld-linux-x86-64.so.2")
+    for name in ("yosys", "yosys-abc", "nextpnr-ecp5", "nextpnr-himbaechel-xilinx", "ecppack"):
+        (programs / name).write_bytes(b"/usr/share/nextpnr/ecp5")
+    monkeypatch.setattr(fpga_tools, "unpack", lambda *_, **__: None)
+    commands = fpga_tools.fetch_tools(tmp_path)
+    (commands / "complete").unlink()
+    assert fpga_tools.fetch_tools(tmp_path) == commands
+    assert (programs / "nextpnr-ecp5").read_bytes() == b"/proc/self/fd/9////ecp5"
+    assert (programs / "yosys-abc.program").read_bytes() == b"/usr/share/nextpnr/ecp5"
+    assert f"'{programs}/yosys-abc.program'" in (programs / "yosys-abc").read_text()
+    subprocess.run([commands / "yosys"], check=True)
+
+
+def test_lists_of_packages_are_fetched_anew_after_a_failure(monkeypatch, tmp_path):
+    called = []
+
+    def run(*command):
+        called.append("update" if "update" in command else "install")
+        if called[-1] == "install":
+            raise debian.OutOfReachError("apt-get failed: version not found")
+
+    monkeypatch.setattr(debian, "_run", run)
+    monkeypatch.setattr(debian.shutil, "which", lambda tool: f"/usr/bin/{tool}")
+    monkeypatch.setattr(debian, "_KEYRING", __file__)
+    for _ in range(2):
+        with pytest.raises(debian.OutOfReachError, match="version not found"):
+            debian.unpack(tmp_path, "tools", ["yosys=0.1"], suites=["sid"])
+    assert called == ["update", "install"] * 2
 
 
 def test_a_version_that_is_not_the_pinned_one_is_refused(tmp_path):
