@@ -1,12 +1,13 @@
 """Levels of logic and area by hierarchy, of whole NICs and of blocks: for ``make synth ARGS=--levels``."""
 
 import dataclasses
+import hashlib
 from typing import Any
 
 from amaranth.lib import wiring
 from amoeba_hw.analysis.mapped import MappedNetlist
 from amoeba_hw.blocks import UntracedNic
-from amoeba_hw.synthesis import map_ecp5
+from amoeba_hw.synthesis import harness_rtlil, map_ecp5_rtlil
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
 
@@ -35,15 +36,20 @@ _COLUMNS = {
 
 def measure_nic(name: str) -> dict[str, Any]:
     """Map a whole NIC to ECP5 cells: its levels and its area."""
-    return _measured(map_ecp5(UntracedNic(NICS[name]), inside="block.nic"))
+    return _measured(UntracedNic(NICS[name]), "block.nic")
 
 
 def measure_block(block: wiring.Component) -> dict[str, Any]:
     """Map a block of a NIC, as :func:`measure_nic`."""
-    return _measured(map_ecp5(block))
+    return _measured(block, "block")
 
 
-def _measured(netlist: MappedNetlist) -> dict[str, Any]:
+def _measured(component: wiring.Component, inside: str) -> dict[str, Any]:
+    text = harness_rtlil(component, global_reset=True)
+    return {"rtlil": hashlib.sha256(text.encode()).hexdigest(), **_figures(map_ecp5_rtlil(text, inside=inside))}
+
+
+def _figures(netlist: MappedNetlist) -> dict[str, Any]:
     paths = {block: path for block, path in netlist.longest_paths(2).items() if block != "(harness)"}
     worst = sorted(paths.values(), key=lambda path: -path.levels)[:_WORST]
     return {
@@ -90,7 +96,7 @@ def render_levels(store: dict[str, dict[str, Any]]) -> list[str]:
         "longest path that ends in it; in brackets stands the module of logic without a name. Registers, memories,",
         "carry cells and multipliers count for the module that has them. Yosys does not say where a LUT is from: a",
         "LUT counts for the module of most cells that it drives. The trace port is left open. The harness does not",
-        "count. The digest of the sources is that of `amoeba_sim.content.synthesis_content`.",
+        "count. The hash is that of the RTLIL which Yosys reads: the same for the same hardware.",
     ]
     for name in (each for each in NICS if each in store):
         lines += ["", f"### {name}", *_render_nic(NICS[name], store[name])]
@@ -103,7 +109,7 @@ def _render_nic(parameters: NicParameters, row: dict[str, Any]) -> list[str]:
         f"{parameters.data_width} bits, {len(parameters.datatypes)} datatypes, {len(parameters.ops)} operations, "
         f"{parameters.contexts} contexts, {parameters.peers} peers,",
         f"{parameters.target_pdcs} target PDCs, a window of {parameters.window}, {parameters.lines} lines.",
-        f"Commit {row['commit']}, sources {row['sources'][:12]}, Yosys {row['yosys']}.",
+        f"Commit {row['commit']}, RTLIL {row['rtlil'][:12]}, Yosys {row['yosys']}, {row['date']}.",
         "",
         "| block | levels | LUT4 | of these LUT RAM | FF | DP16KD | MULT18 |",
         "|---|---|---|---|---|---|---|",

@@ -42,7 +42,6 @@ from amoeba_hw.yosys import yosys_version
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
-from amoeba_sim.content import synthesis_content
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -138,7 +137,7 @@ def measure_levels(name: str) -> dict[str, Any]:
     """Levels and area by hierarchy of a NIC of ``NICS`` or of a block on the ECP5, with what they depend on."""
     found = measure_nic(name) if name in NICS else measure_block(ECP5_BLOCKS[name][1](ECP5))
     today = datetime.date.today().isoformat()
-    return {**found, "commit": commit(), "date": today, "yosys": yosys_version(), "sources": synthesis_content()}
+    return {**found, "commit": commit(), "date": today, "yosys": yosys_version()}
 
 
 def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> dict[str, Any]:

@@ -23,10 +23,10 @@ def test_the_page_is_what_the_stored_figures_render():
 
 
 @pytest.mark.parametrize("name", synth.LEVELS_BY_DEFAULT)
-def test_levels_and_area_of_whole_nics_are_published_with_tools_and_sources(name):
+def test_levels_and_area_of_whole_nics_are_published_with_tools_and_hashes(name):
     row = synth.load()["levels"][name]
     assert row["yosys"]
-    assert len(row["sources"]) == 32
+    assert len(row["rtlil"]) == 64
     blocks = row["blocks"]
     assert {"line_order", "core.read_hub", "core.write_hub", "core.initiator", "core.target", "core.memory"} <= {
         *blocks
@@ -34,7 +34,7 @@ def test_levels_and_area_of_whole_nics_are_published_with_tools_and_sources(name
     assert row["paths"][0]["levels"] == max(block["levels"] for block in blocks.values())
     page = synth.PAGE.read_text()
     assert f"### {name}\n" in page
-    assert f"sources {row['sources'][:12]}, Yosys {row['yosys']}." in page
+    assert f"Commit {row['commit']}, RTLIL {row['rtlil'][:12]}, Yosys {row['yosys']}, " in page
 
 
 def test_levels_of_a_block_are_a_summary_of_its_paths():

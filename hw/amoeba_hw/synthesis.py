@@ -33,7 +33,7 @@ __all__ = [
     "count_ecp5",
     "count_ecp5_rtlil",
     "harness_rtlil",
-    "map_ecp5",
+    "map_ecp5_rtlil",
     "nextpnr_version",
     "occupied",
     "progress",
@@ -257,14 +257,13 @@ def count_ecp5_rtlil(rtlil_text: str) -> SynthesisResult:
     )
 
 
-def map_ecp5(block: wiring.Component, *, inside: str = "block") -> MappedNetlist:
-    """Synthesize a block in its harness to the ECP5's cells, as :func:`count_ecp5` does, to look into the result.
+def map_ecp5_rtlil(rtlil_text: str, *, inside: str = "block") -> MappedNetlist:
+    """Synthesize a block as :func:`count_ecp5_rtlil` does, to look into the result.
 
     Names are relative to ``inside``, as of MappedNetlist.
     """
-    text = mark_modules(harness_rtlil(block, global_reset=True))
     with tempfile.TemporaryDirectory() as work:
-        return MappedNetlist(_netlist(Path(work), text), inside)
+        return MappedNetlist(_netlist(Path(work), mark_modules(rtlil_text)), inside)
 
 
 def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:

@@ -1,6 +1,6 @@
 """An elaborated component as a graph: which bits depend on which in the same cycle."""
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from amaranth.hdl import Elaboratable, Fragment, Signal
 from amaranth.hdl._ast import ValueCastable
@@ -100,9 +100,8 @@ class ElaboratedDesign:
             return ()
         return [net for net, _ in cell.comb_edges_to(bit.bit) if not net.is_const]
 
-    def reach(self, bits: Iterable[Net], stop: Container[Net] | Callable[[Net], bool] = ()) -> set[Net]:
-        """Return the bits where the dependencies of ``bits`` begin, or meet one to stop at."""
-        stops = stop if callable(stop) else stop.__contains__
+    def reach(self, bits: Iterable[Net], stops: Callable[[Net], bool] = lambda _: False) -> set[Net]:
+        """Return the bits where the dependencies of ``bits`` begin, or where they are told to stop."""
         seen: set[Net] = set()
         found: set[Net] = set()
         waiting = [bit for bit in bits if not bit.is_const]

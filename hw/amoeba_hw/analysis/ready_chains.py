@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
@@ -103,7 +102,7 @@ def _ready_bits(design: ElaboratedDesign, path: Path) -> Iterator[tuple[Net, str
 
 
 def _settle(
-    design: ElaboratedDesign, path: Path, ready: dict[Net, Any], longest: dict[Net, list[Net]], start: Net
+    design: ElaboratedDesign, path: Path, ready: dict[Net, str], longest: dict[Net, list[Net]], start: Net
 ) -> None:
     """Fill ``longest``: for ``start`` and each bit before it, the ready bits on the longest way to it."""
     waiting = [start]

@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.analysis.mapped import MappedNetlist, mark_modules
-from amoeba_hw.synthesis import count_ecp5, harness_rtlil, map_ecp5
+from amoeba_hw.synthesis import count_ecp5, harness_rtlil, map_ecp5_rtlil
 
 OUTPUTS = {"Z", "Q", "S0", "S1", "COUT", "DO", "P"}
 
@@ -132,7 +132,7 @@ class Parts(wiring.Component):
 
 @pytest.fixture(scope="module")
 def parts():
-    return map_ecp5(Parts())
+    return map_ecp5_rtlil(harness_rtlil(Parts(), global_reset=True))
 
 
 def test_yosys_maps_an_exclusive_or_of_16_to_two_levels_of_five_luts(parts):
