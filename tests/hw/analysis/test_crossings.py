@@ -11,6 +11,8 @@ from amoeba_hw.analysis.crossings import UNCLOCKED, clock_crossings
 from amoeba_hw.analysis.design import ElaboratedDesign
 from amoeba_hw.boards.board import BOARDS
 from amoeba_hw.boards.top import BoardTop
+from amoeba_hw.pcie.nic import PcieNic
+from amoeba_model.parameters import BUILDS
 
 from tests.hw.boards.test_top import StandIn
 
@@ -154,11 +156,20 @@ def stated_clocks(board):
     return {pcie: f"{pcie}.user_clk", cmac: f"{cmac}.gt_txusrclk2"}
 
 
+def assert_synchronized(board, nic):
+    found = clock_crossings(ElaboratedDesign(BoardTop(board, nic)), stated_clocks(board))
+    assert [str(each) for each in sorted(found) if not each.synchronizer] == []
+    clocks = {each.from_clock for each in found} | {each.to_clock for each in found}
+    assert len(clocks - {UNCLOCKED}) == (2 if board.nic_mhz is None else 3)
+
+
 @pytest.mark.parametrize("name", sorted(BOARDS))
 @pytest.mark.parametrize("nic_mhz", [None, 200])
 def test_every_path_between_clocks_of_a_board_has_a_named_synchronizer(name, nic_mhz):
-    board = replace(BOARDS[name], nic_mhz=nic_mhz)
-    found = clock_crossings(ElaboratedDesign(BoardTop(board, StandIn())), stated_clocks(board))
-    assert [str(each) for each in sorted(found) if not each.synchronizer] == []
-    clocks = {each.from_clock for each in found} | {each.to_clock for each in found}
-    assert len(clocks - {UNCLOCKED}) == (2 if nic_mhz is None else 3)
+    assert_synchronized(replace(BOARDS[name], nic_mhz=nic_mhz), StandIn())
+
+
+@pytest.mark.long
+def test_the_nic_itself_adds_no_other_path_between_clocks():
+    nic = PcieNic(replace(BUILDS["tiny"], data_width=512))
+    assert_synchronized(replace(BOARDS["u200"], nic_mhz=200), nic)
