@@ -8,7 +8,7 @@ Usage::
     python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
                                                   minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
-    python scripts/synth.py --levels              LUT levels and area by hierarchy of the NICs smallest and tiny
+    python scripts/synth.py --levels              LUT levels and area by hierarchy of the NIC smallest
     python scripts/synth.py --levels full Target  the same of others: NICs by their names, or blocks
 
 Blocks are those of ``BLOCKS``.
@@ -90,8 +90,8 @@ ULTRASCALE_BLOCKS: dict[str, tuple[str, Block]] = {**BLOCKS, **PCIE_BLOCKS}
 FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": ULTRASCALE_BLOCKS}
 """The blocks that are measured on each."""
 LEVELS = "levels"
-LEVELS_BY_DEFAULT = ("smallest", "tiny")
-"""NICs whose levels are measured, unless others are named: the others take an hour."""
+LEVELS_BY_DEFAULT = ("smallest",)
+"""NICs whose levels are measured, unless others are named."""
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
 _FITTING = fitting(ECP5)
