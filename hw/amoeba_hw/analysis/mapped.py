@@ -35,7 +35,7 @@ _REGISTERED_PORTS = {
 }
 """Inputs that end in a register, where not all of a cell do."""
 _SOURCE = re.compile(r"(?:^|\|)(top(?:\.[^|:/]*)?)(?=\||$)")
-_PORT = re.compile(r"_[A-Z]+\d?(?:_\d+)?$")
+_PORT = re.compile(r"_[A-Z]+\d*(?:_\d+)?$")
 _OF_CELL = re.compile(r"_(?:LUT4|TRELLIS_FF|CCU2C|TRELLIS_DPR16X4)_")
 _NO_LOGIC = {"GSR", "$scopeinfo"}
 
