@@ -8,6 +8,8 @@ Usage::
     python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
                                                   minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
+    python scripts/synth.py --levels              LUT levels and area by hierarchy of the NIC smallest
+    python scripts/synth.py --levels full Target  the same of others: NICs by their names, or blocks
 
 Blocks are those of ``BLOCKS``.
 """
@@ -16,6 +18,8 @@ import argparse
 import dataclasses
 import datetime
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,6 +44,10 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fpga_tools import OutOfReachError, fetch_tools
+from nic_levels import NICS, measure_block, measure_nic, render_levels, summary
 
 DOCS = Path(__file__).parent.parent / "docs"
 STORE = DOCS / "synthesis.json"
@@ -81,6 +89,9 @@ ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
 ULTRASCALE_BLOCKS: dict[str, tuple[str, Block]] = {**BLOCKS, **PCIE_BLOCKS}
 FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": ULTRASCALE_BLOCKS}
 """The blocks that are measured on each."""
+LEVELS = "levels"
+LEVELS_BY_DEFAULT = ("smallest",)
+"""NICs whose levels are measured, unless others are named."""
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
 _FITTING = fitting(ECP5)
@@ -90,9 +101,7 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
     "FastLanes in its loop, all integers, FLOAT, DOUBLE": lambda: PreparedLanes(
         ECP5.data_width, (*_INTEGERS, Datatype.FI_FLOAT, Datatype.FI_DOUBLE)
     ),
-    "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: PreparedLanes(
-        ECP5.data_width, _FITTING
-    ),
+    "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: PreparedLanes(ECP5.data_width, _FITTING),
     "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX, products of integers": lambda: PreparedLanes(
         ECP5.data_width, _FITTING, single_cycle_products=True
     ),
@@ -105,14 +114,30 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 def commit() -> str:
     """Name the last commit that changed the hardware; marked where hw/ or model/ differ from it."""
-    flow = ("blocks", "synthesis", "ultrascale", "ecp5_multipliers")
-    hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}.py" for module in flow))
+    flow = ("blocks.py", "synthesis.py", "ultrascale.py", "ecp5_multipliers.py", "analysis")
+    hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}" for module in flow))
 
     def git(*arguments: str) -> str:
         command = ["git", *arguments, *hardware]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=DOCS.parent).stdout.strip()
 
     return git("log", "-1", "--format=%h") + ("-dirty" if git("status", "--porcelain") else "")
+
+
+def use_native_tools(console: Console) -> None:
+    """Put nextpnr as machine code on the PATH, from Debian, unless there is one. Says it where there can be none."""
+    if shutil.which("nextpnr-ecp5") is None:
+        try:
+            os.environ["PATH"] = f"{fetch_tools()}{os.pathsep}{os.environ['PATH']}"
+        except OutOfReachError as error:
+            console.print(f"no native nextpnr: {error}; PyPI's WebAssembly runs instead, several times slower")
+
+
+def measure_levels(name: str) -> dict[str, Any]:
+    """Levels and area by hierarchy of a NIC of ``NICS`` or of a block on the ECP5, with what they depend on."""
+    found = measure_nic(name) if name in NICS else measure_block(ECP5_BLOCKS[name][1](ECP5))
+    today = datetime.date.today().isoformat()
+    return {**found, "commit": commit(), "date": today, "yosys": yosys_version()}
 
 
 def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> dict[str, Any]:
@@ -153,9 +178,9 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         f"payloads of {ECP5.payload} bytes, products of integers in the pipeline (`single_cycle_products=False`).",
         "A note may name other sizes.",
         "",
-        "The tools are Yosys and nextpnr. Native tools (the extra `synth` with `pyosys`, and `nextpnr-ecp5` on",
-        "the PATH, from the OSS CAD Suite) are several times as fast as the default WebAssembly. Settings of",
-        "`hw/amoeba_hw/synthesis.py`:",
+        "The tools are Yosys (`pyosys`, of the extra `synth`) and nextpnr. Without a `nextpnr-ecp5` on the PATH,",
+        "`make synth` fetches a native one from Debian, without root (`scripts/fpga_tools.py`). PyPI's WebAssembly,",
+        "several times slower, stands in where Debian is out of reach. Settings of `hw/amoeba_hw/synthesis.py`:",
         "",
         "| setting | rows |",
         "|---|---|",
@@ -224,6 +249,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
                 f"| {name} | {what} | {row['luts']:,} | {row['registers']:,} | {row['dsps']} "
                 f"| {row['block_rams']} | {row['commit']} |"
             )
+    lines += ["", *render_levels(store.get("levels", {}))]
     return "\n".join(lines) + "\n"
 
 
@@ -235,6 +261,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=120, help="ECP5: give up place and route then")
     parser.add_argument("--seed", type=int, default=1, help="ECP5: of the placer, of blocks")
     parser.add_argument("--parts", action="store_true", help="the parts of the atomic unit instead of blocks")
+    parser.add_argument("--levels", action="store_true", help="LUT levels and area by hierarchy, of NICs or blocks")
     parser.add_argument("--render", action="store_true", help="write the page from the stored figures, no more")
     parser.add_argument("--list", action="store_true", help="name the blocks")
     arguments = parser.parse_args()
@@ -242,33 +269,52 @@ def main() -> None:
         for name, (what, _) in (ECP5_BLOCKS | ULTRASCALE_BLOCKS).items():
             print(f"{name:20} {what}")
         return
-    families = arguments.family or FAMILIES
-    known = {name: None for family in families for name in FAMILIES[family]}
-    for name in arguments.blocks:
-        if name not in known:
-            sys.exit(f"expected a block of {', '.join(known)}, got {name!r}")
     if arguments.render:
-        jobs = []
-    elif arguments.parts:
-        jobs = [(name, "ecp5 parts") for name in PARTS]
-    else:
-        names = arguments.blocks or known
-        jobs = [(name, family) for name in names for family in families if name in FAMILIES[family]]
+        PAGE.write_text(render(load()))
+        return
+    jobs = chosen_jobs(arguments)
     console = Console()
+    if not (arguments.levels or arguments.no_route):
+        use_native_tools(console)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         for name, family in jobs:
             task = bar.add_task(f"{name} on {family}", total=None)
-            row = measure(name, family, not arguments.no_route, arguments.minutes, arguments.seed)
+            if family == LEVELS:
+                row = measure_levels(name)
+            else:
+                row = measure(name, family, not arguments.no_route, arguments.minutes, arguments.seed)
             bar.remove_task(task)
-            console.print(f"{name} on {family}: {row}")
-            # Read again: another run may have stored its own blocks meanwhile.
-            store = load()
-            store.setdefault(family, {})[name] = row
-            STORE.write_text(json.dumps(store, indent=1, sort_keys=True) + "\n")
-            PAGE.write_text(render(store))
-    if arguments.render:
-        PAGE.write_text(render(load()))
+            console.print(summary(name, row) if family == LEVELS else f"{name} on {family}: {row}")
+            if family != LEVELS or name in NICS:
+                record(name, family, row)
+
+
+def chosen_jobs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """List what to measure, and where to record it. Ends the program at a name that nothing has."""
+    families = arguments.family or FAMILIES
+    if arguments.levels:
+        known = [*NICS, *ECP5_BLOCKS]
+    else:
+        known = list(dict.fromkeys(name for family in families for name in FAMILIES[family]))
+    for name in arguments.blocks:
+        if name not in known:
+            sys.exit(f"expected a block of {', '.join(known)}, got {name!r}")
+    if arguments.levels:
+        return [(name, LEVELS) for name in arguments.blocks or LEVELS_BY_DEFAULT]
+    if arguments.parts:
+        return [(name, "ecp5 parts") for name in PARTS]
+    names = arguments.blocks or known
+    return [(name, family) for name in names for family in families if name in FAMILIES[family]]
+
+
+def record(name: str, family: str, row: dict[str, Any]) -> None:
+    """Store a row of figures, and write the page."""
+    # Read again: another run may have stored its own blocks meanwhile.
+    store = load()
+    store.setdefault(family, {})[name] = row
+    STORE.write_text(json.dumps(store, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(render(store))
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:

@@ -18,6 +18,7 @@ from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
 from amoeba_hw.memory.operations import merge
+from amoeba_hw.nic import Nic
 from amoeba_hw.pcie.completer import Completer
 from amoeba_hw.pcie.function_reset import FunctionReset
 from amoeba_hw.pcie.host import PcieHost
@@ -28,7 +29,7 @@ from amoeba_hw.target.target import Target
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
 
-__all__ = ["BLOCKS", "PCIE_BLOCKS", "Block", "LanesLoop", "PreparedLanes", "fitting"]
+__all__ = ["BLOCKS", "PCIE_BLOCKS", "Block", "LanesLoop", "PreparedLanes", "UntracedNic", "fitting"]
 
 Block = Callable[[NicParameters], wiring.Component]
 
@@ -129,6 +130,26 @@ class PreparedLanes(wiring.Component):
             compare.eq(self.compare),
             measured.eq(measure.measured),
         ]
+        return m
+
+
+class UntracedNic(wiring.Component):
+    """A whole NIC, whose trace port is left open: synthesis removes it.
+
+    Members are those of :class:`amoeba_hw.nic.Nic` but ``trace``.
+    """
+
+    def __init__(self, parameters: NicParameters):
+        self._nic = Nic(parameters)
+        super().__init__({name: member for name, member in self._nic.signature.members.items() if name != "trace"})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.nic = nic = self._nic
+        own = {path: value for path, _, value in self.signature.flatten(self)}
+        for path, member, value in nic.signature.flatten(nic):
+            if path in own:
+                m.d.comb += value.eq(own[path]) if member.flow == In else own[path].eq(value)
         return m
 
 

@@ -21,6 +21,7 @@ from amaranth.hdl import Cat, ClockDomain, ClockSignal, Instance, Module, ResetS
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.analysis.mapped import CELL_LUTS, MappedNetlist, mark_modules
 from amoeba_hw.ecp5_multipliers import move_registers
 from amoeba_hw.verilog import without_collection
 from amoeba_hw.yosys import NATIVE_YOSYS, native_yosys
@@ -32,6 +33,7 @@ __all__ = [
     "count_ecp5",
     "count_ecp5_rtlil",
     "harness_rtlil",
+    "map_ecp5_rtlil",
     "nextpnr_version",
     "occupied",
     "progress",
@@ -247,12 +249,21 @@ def count_ecp5_rtlil(rtlil_text: str) -> SynthesisResult:
         netlist = _netlist(Path(work), rtlil_text)
     cells = Counter(cell["type"] for cell in netlist["modules"]["top"]["cells"].values())
     return SynthesisResult(
-        cells["LUT4"] + 2 * cells["CCU2C"] + 4 * cells["TRELLIS_DPR16X4"],
+        sum(luts * cells[name] for name, luts in CELL_LUTS.items()),
         cells["TRELLIS_FF"],
         cells["MULT18X18D"],
         cells["DP16KD"],
         0.0,
     )
+
+
+def map_ecp5_rtlil(rtlil_text: str, *, inside: str = "block") -> MappedNetlist:
+    """Synthesize a block as :func:`count_ecp5_rtlil` does, to look into the result.
+
+    Names are relative to ``inside``, as of MappedNetlist.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        return MappedNetlist(_netlist(Path(work), mark_modules(rtlil_text)), inside)
 
 
 def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:

@@ -1,32 +1,27 @@
-"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder without installation and without root.
-
-apt resolves and verifies the packages, in separate directories; ``dpkg-deb`` unpacks them.
-"""
+"""QEMU, a kernel and busybox from Debian's mirrors, unpacked into a folder without installation and without root."""
 
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from debian import OutOfReachError, unpack
 
 __all__ = ["NEEDED_QEMU", "OutOfReachError", "Tools", "find_tools"]
 
 NEEDED_QEMU = (10, 1)
 """The first with ``vfio-user-pci``."""
-_MIRROR = "http://deb.debian.org/debian"
-_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _SUITE = "trixie"
 _PACKAGES = {
     "qemu": ("--target-release", f"{_SUITE}-backports", "qemu-system-x86"),
     "kernel": ("linux-image-cloud-amd64",),
     "busybox": ("busybox-static",),
 }
-_UNPACKED_FOR_KERNEL = "linux-image-"
-_SECONDS = 300
-
-
-class OutOfReachError(Exception):
-    """The tools cannot be had here: why."""
+_WANTED = {"kernel": "linux-image-"}
+"""How the names of packages begin that are unpacked, where not all are."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +42,8 @@ def find_tools(folder: Path) -> Tools:
     qemu = _qemu_of_path()
     wanted = [name for name in _PACKAGES if name != "qemu" or qemu is None]
     for name in wanted:
-        if not (folder / name / "complete").exists():
-            _unpack(folder, name)
+        suites = (_SUITE, f"{_SUITE}-backports")
+        unpack(folder, name, _PACKAGES[name], suites=suites, wanted=_WANTED.get(name, ""))
     if qemu is None:
         qemu = _unpacked_qemu(folder / "qemu")
     (kernel,) = (folder / "kernel" / "boot").glob("vmlinuz-*")
@@ -82,57 +77,3 @@ def _unpacked_qemu(folder: Path) -> tuple[str, ...]:
     if _version(command) < NEEDED_QEMU:
         raise OutOfReachError(f"expected QEMU {NEEDED_QEMU} or later, got {_version(command)} from {program}")
     return (*command, "-L", str(folder / "usr" / "share" / "qemu"), "-L", str(folder / "usr" / "share" / "seabios"))
-
-
-def _unpack(folder: Path, name: str) -> None:
-    for tool in ("apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise OutOfReachError(f"{tool} is not here, which fetches {name} from Debian")
-    if not Path(_KEYRING).exists():
-        raise OutOfReachError(f"{_KEYRING} is not here, which Debian's packages are verified with")
-    apt = folder / "apt"
-    options = _apt_options(apt)
-    if not (apt / "updated").exists():
-        _run("apt-get", *options, "update", "-q")
-        (apt / "updated").touch()
-    archives = apt / "archives" / name
-    (archives / "partial").mkdir(parents=True, exist_ok=True)
-    _run(
-        "apt-get", *options, "-o", f"Dir::Cache::archives={archives}", "install", "-q", "--yes",
-        "--no-install-recommends", "--download-only", *_PACKAGES[name],
-    )  # fmt: skip
-    target = folder / name
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir()
-    for package in sorted(archives.glob("*.deb")):
-        if name != "kernel" or package.name.startswith(_UNPACKED_FOR_KERNEL):
-            _run("dpkg-deb", "--extract", str(package), str(target))
-    shutil.rmtree(archives)
-    (target / "complete").touch()
-
-
-def _apt_options(apt: Path) -> list[str]:
-    """Directories of our own, two suites, and no package that counts as installed."""
-    for inside in ("lists/partial", "archives", "etc", "log"):
-        (apt / inside).mkdir(parents=True, exist_ok=True)
-    (apt / "status").touch()
-    sources = (f"deb [signed-by={_KEYRING}] {_MIRROR} {suite} main\n" for suite in (_SUITE, f"{_SUITE}-backports"))
-    (apt / "sources.list").write_text("".join(sources))
-    settings = {
-        "Dir::State": apt, "Dir::State::status": apt / "status", "Dir::State::lists": apt / "lists",
-        "Dir::Cache": apt, "Dir::Etc::sourcelist": apt / "sources.list", "Dir::Etc::sourceparts": apt / "etc",
-        "Dir::Etc::preferencesparts": apt / "etc", "Dir::Log": apt / "log", "APT::Architecture": "amd64",
-        "APT::Architectures": "amd64", "APT::Sandbox::User": "root", "Acquire::Languages": "none",
-        "Acquire::Retries": "2", "Debug::NoLocking": "1",
-    }  # fmt: skip
-    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-
-
-def _run(*command: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr.strip() or error.stdout.strip()).splitlines()[-1:]
-        raise OutOfReachError(f"{command[0]} failed: {' '.join(said)}") from None
-    except subprocess.TimeoutExpired:
-        raise OutOfReachError(f"{command[0]} took longer than {_SECONDS} s") from None

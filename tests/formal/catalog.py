@@ -54,6 +54,7 @@ from tests.formal.target import (
     ReceiversSpec,
     SequenceSpec,
 )
+from tests.formal.write_order import LineOrderSpec, WriteHubSpec
 
 __all__ = ["PROOFS", "Proof"]
 
@@ -125,6 +126,21 @@ PROOFS = [
         CommitQueueSpec,
         "bmc",
         12,
+    ),
+    *_with_covers(
+        "write_order",
+        "WriteHub of 3: a beat that a client has handed over is the next one at the port; stream contract",
+        WriteHubSpec,
+        "prove",
+        3,
+    ),
+    *_with_covers(
+        "line_order",
+        "LineOrder: no read is offered while a write that it has to follow waits for its answer; stream contract",
+        LineOrderSpec,
+        "bmc",
+        8,
+        cover_depth=8,
     ),
     *_with_covers(
         "axi_writes",

@@ -6,7 +6,7 @@ import inspect
 from types import ModuleType
 
 import pytest
-from amoeba_hw.host import counter_writer
+from amoeba_hw.host import counter_writer, hubs, line_order
 from amoeba_hw.initiator import (
     answer_order,
     packet_numberer,
@@ -56,9 +56,28 @@ from tests.formal import (
     recovery,
     requests,
     target,
+    write_order,
 )
 
 FAULTS = {
+    "a beat has the number of the client behind it": (
+        hubs,
+        "WriteHub",
+        "with m.If(output.i.ready):",
+        "with m.If(1):",
+    ),
+    "a read of a line passes the write on offer": (
+        line_order,
+        "LineOrder",
+        "pending.waits | (self.write_valid & (pending.line == pending.asked))",
+        "pending.waits",
+    ),
+    "a read of an answer passes the write that was on offer": (
+        line_order,
+        "LineOrder",
+        "Mux(writes_now, pending.number, last_written)",
+        "last_written",
+    ),
     "no bypass from the operation before": (
         executor,
         "Executor",
@@ -612,6 +631,8 @@ FAULTS = {
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
+    "WriteHub": (write_order, "WriteHubSpec", "bmc", 5),
+    "LineOrder": (write_order, "LineOrderSpec", "bmc", 7),
     "Admission": (admission_proof, "AdmissionSpec", "bmc", 10),
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
     "LineTable": (lines, "LineTableSpec", "bmc", 8),
@@ -687,4 +708,4 @@ def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):
     with pytest.raises(ProofFailed) as caught:
         prove(getattr(specifications, specification)(), "fault", mode=mode, depth=depth, timeout=300, build=tmp_path)
     where = specifications.__name__.replace(".", "/")
-    assert all(f"hw/{where}.py" in place for place in caught.value.places)
+    assert all(f"{where}.py" in place for place in caught.value.places)

@@ -79,6 +79,7 @@ class BoardTop(wiring.Component):
         m.domains.sync = ClockDomain()
         m.domains.mac = ClockDomain()
         registered, init_clk, held = Signal(2, init=0b11), Signal(), Signal()
+        locked = Signal()
         m.domains.user = ClockDomain(reset_less=True)
         m.d.user += registered.eq(Cat(held, registered[0]))
         if self._board.nic_mhz is None:
@@ -88,12 +89,13 @@ class BoardTop(wiring.Component):
             block = "link"
             m.domains.link = ClockDomain()
             m.submodules.nic_clock = clock = NicClock(self._board.nic_mhz)
+            m.submodules.nic_clock_locked = cdc.FFSynchronizer(clock.locked, locked, o_domain="user")
             # Both begin when both clocks run.
             m.submodules.nic_reset = cdc.ResetSynchronizer(registered[1], domain="sync")
             m.d.comb += [
                 clock.user_clk.eq(pcie.user_clk),
                 clock.user_reset.eq(pcie.user_reset),
-                held.eq(pcie.user_reset | ~clock.locked),
+                held.eq(pcie.user_reset | ~locked),
                 ClockSignal("sync").eq(clock.clk),
             ]
         m.d.comb += [

@@ -1,0 +1,1 @@
+"""Checks of elaborated and of synthesized hardware: ready chains, clock crossings, levels, area by hierarchy."""
