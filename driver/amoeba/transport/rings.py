@@ -9,7 +9,7 @@ request either posted or not, and either taken or not. The statements that make 
 assignments that stand together without a call between them. Steps that need calls are left to ``uninterrupted``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from operator import itemgetter
 from typing import Any
 
@@ -106,6 +106,8 @@ class ContextRings(TransmitRings):
         descriptor may lie in the same place of the ring by then.
         """
         self._free = list(range(entries))
+        self.free_entries: Sized = self._free
+        """As many objects as :attr:`room` says: the length of a list costs less than a property."""
         self._to_peer = [0] * (nic.parameters.peers + 1)
         """Outstanding requests by entry of the peer table; behind all entries, the requests to no peer."""
         self.counters = [0] * KINDS
@@ -167,10 +169,10 @@ class ContextRings(TransmitRings):
         if operation.grants:
             self.nic.dma.grant_all(operation.grants, self.context)
         token = free[-1]
-        peer = operation.peer
+        peer, tail = operation.peer, self._tail
         _pack_into(
             self._transmit,
-            (self._tail & self._mask) * _DESCRIPTOR_SIZE,
+            (tail & self._mask) * _DESCRIPTOR_SIZE,
             operation.opcode,
             operation.op,
             operation.datatype,
@@ -185,11 +187,11 @@ class ContextRings(TransmitRings):
             operation.compare,
             token,
         )
-        self._positions[token] = self._tail
+        self._positions[token] = tail
         # nothing comes between from here ...
         self._pending[token] = operation
         self._to_peer[peer] += 1
-        self._tail += 1
+        self._tail = tail + 1
         del free[-1]
         # ... to here
         if not operation.more:
@@ -298,7 +300,7 @@ class ContextRings(TransmitRings):
                     continue
                 break
             token, descriptor, status = unpack(ring, offset)
-            if is_batched(token):
+            if token >= entries and is_batched(token):
                 over = uninterrupted(self._take_batched, limit, taken)
                 head = self._head
                 limit -= over
@@ -309,12 +311,13 @@ class ContextRings(TransmitRings):
             if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
             head += 1
-            if request.places and request.last != descriptor:
+            places = request.places
+            if places and request.last != descriptor:
                 # the NIC has refused a piece of a chain, whose end is still to come
                 request.trouble = status if request.trouble == _OK else request.trouble
                 self._head = head
                 continue
-            if request.ended or request.places or status >= _GIVEN_UP or (tally is not None and request.counted):
+            if places or request.ended or status >= _GIVEN_UP or (tally is not None and request.counted):
                 uninterrupted(self._end, request, status, token, head, taken)
                 head = self._head
             else:
