@@ -310,7 +310,7 @@ class ActiveMessages(AmSends):
             elif chunk is not None:
                 chunk.release()
         if not held and status == _IN_PROGRESS:
-            raise invalid_param(f"the handler of active message {number} keeps data that it was not given to keep")
+            raise invalid_param(f"the handler of active message {number} keeps data that it may not keep")
 
     def _aligned(self, data: memoryview, chunk: Chunk | None) -> tuple[memoryview, Chunk | None]:
         """Return data as the application wants it aligned: copied if it is not."""
@@ -430,7 +430,7 @@ class ActiveMessages(AmSends):
         """Raise INVALID_PARAM for anything but data that a handler keeps and has neither received nor released."""
         kept = self._kept.get(id(data))
         if kept is None or kept[0] is not data:
-            raise invalid_param("expected what a handler was given to keep, neither released nor received yet")
+            raise invalid_param("expected data that a handler keeps, neither released nor received yet")
 
     def take(self, data: Any) -> tuple[Any, Chunk | None]:
         """Take data that a handler keeps, once. Raises INVALID_PARAM as :meth:`find`."""
@@ -454,7 +454,7 @@ class ActiveMessages(AmSends):
         """
         long = isinstance(data, AmDescriptor)
         if long and read.forced and data.length and layout.length:
-            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{data.length} bytes have to be read from their sender")
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{data.length} bytes are still at their sender")
         _, chunk = self.take(data)
         length = data.length if long else data.nbytes
         request = AmReceive(self._worker, layout, length, read)

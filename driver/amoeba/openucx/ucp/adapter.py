@@ -87,8 +87,9 @@ class Adapters(UcpObject, Sequence[Adapter]):
     def __init__(
         self, devices: Sequence[Device | Nic], network: Network, *, retransmission: Retransmission | None = None
     ) -> None:
-        """Take devices, and NICs that others may use at the same time: these, and their network, stay open at the
-        end.
+        """Take devices, or NICs that others use at the same time.
+
+        Such a NIC, and its network, stay open at the end.
         """
         self.network = network
         nics = [device if isinstance(device, Nic) else Nic(device) for device in devices]

@@ -78,7 +78,7 @@ class WorkerAddress:
             raise invalid_param(f"a worker's address has {UCP_ADDRESS.size} bytes, got {view.nbytes}")
         fields = UCP_ADDRESS.unpack(view)
         if (fields["magic"], fields["version"], fields["flags"]) != (ADDRESS_MAGIC, LAYOUT_VERSION, 0):
-            raise invalid_param(f"no address of a worker of this driver: {bytes(view).hex()}")
+            raise invalid_param(f"expected the address of a worker of this driver, got {bytes(view).hex()}")
         contexts = fields["main_context"], fields["message_context"]
         if not (
             fields["ip"]
@@ -87,7 +87,7 @@ class WorkerAddress:
             and (contexts[1] < _MOST_CONTEXTS or contexts[1] == NO_CONTEXT)
             and fields["pid_on_fep"] < 1 << 12
         ):
-            raise invalid_param(f"no address of a worker: {bytes(view).hex()}")
+            raise invalid_param(f"expected the address of a worker, got {bytes(view).hex()}")
         main = EndpointAddress(
             fields["mac"].to_bytes(6, "big"), fields["ip"], fields["job_id"], fields["pid_on_fep"], contexts[0]
         )

@@ -248,7 +248,7 @@ def _place_of(address: tuple[Any, ...], *, passive: bool = False) -> Place:
     try:
         return resolve(*address[:2], passive=passive)
     except (OSError, UnicodeError) as error:
-        raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"there is no TCP address {address!r}: {error}") from error
+        raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"unknown TCP address {address!r}: {error}") from error
 
 
 def _status(error: OSError) -> UcsStatus:

@@ -219,9 +219,7 @@ class Endpoint(UcpObject, ucp_ep_h):
             self.worker.peers.fail(lane.number)
 
     def disconnect(self, request: Request) -> None:
-        """Close the endpoint when all outstanding operations have ended; ``request`` ends then. The other end is
-        told.
-        """
+        """Close the endpoint when all operations have ended, and tell the other end; ``request`` ends then."""
         for child in list(self._children.values()):
             child.close()
         self._closed = True
@@ -260,8 +258,7 @@ class Endpoint(UcpObject, ucp_ep_h):
             call_all(calls)
 
     def _release(self) -> None:
-        """Close the endpoint now: outstanding operations end with CANCELED, and the NIC touches none of their buffers
-        any more.
+        """Close the endpoint now: outstanding operations end with CANCELED, and the NIC leaves their buffers.
 
         If the worker is being destroyed, the NIC goes on with its operations, and the worker waits for them.
         """

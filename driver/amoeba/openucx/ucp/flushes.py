@@ -77,7 +77,7 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
             raise ucs_error(status, "an operation without a request has failed")
         return None
     if read.forced:
-        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are under way: a flush is not over at once")
+        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are outstanding: a flush is not over at once")
     request = Flush(worker, for_memory, read)
     worker.rings.announce()
     worker.waiters.append(request.look)

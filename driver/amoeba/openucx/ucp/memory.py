@@ -137,7 +137,7 @@ def mapping(context: Context, params: ucp_mem_map_params_t) -> Memory:
     though ``prot`` says so. Raises NO_MEMORY if allocation fails, NO_RESOURCE if the key table is full.
     """
     if params.length is None:
-        raise invalid_param("params.length: expected how many bytes, got none")
+        raise invalid_param("params.length: expected a number of bytes, got none")
     if params.memory_type is not None and params.memory_type not in _HOSTS:
         raise invalid_param(f"params.memory_type: expected the host's memory, got {params.memory_type.name}")
     flags = params.flags or ucp_mem_map_flags(0)

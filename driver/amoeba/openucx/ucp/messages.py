@@ -65,9 +65,7 @@ def send_copy(
     am_id: int = 0,
     header_length: int = 0,
 ) -> bool:
-    """Send the ``length`` bytes of ``views``, at most a packet, as they are now. Return False if that is impossible
-    now.
-    """
+    """Send the ``length`` bytes of ``views``, at most a packet, as they are now; False if that is impossible now."""
     if not endpoint.wired:
         endpoint.wire()
     lane = endpoint.messages

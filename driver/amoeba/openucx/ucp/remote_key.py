@@ -29,9 +29,9 @@ def checked_key_buffer(data: Any) -> dict[str, int]:
         raise invalid_param(f"rkey_buffer: a packed key has {UCP_REMOTE_KEY.size} bytes, got {view.nbytes}")
     fields = UCP_REMOTE_KEY.unpack(view)
     if (fields["magic"], fields["version"], fields["reserved"]) != (ADDRESS_MAGIC, LAYOUT_VERSION, 0):
-        raise invalid_param(f"rkey_buffer: no key packed by this driver: {bytes(view).hex()}")
+        raise invalid_param(f"rkey_buffer: expected a key packed by this driver, got {bytes(view).hex()}")
     if fields["rights"] & ~int(_RIGHTS) or fields["address"] + fields["length"] > 1 << 64:
-        raise invalid_param(f"rkey_buffer: no key of any memory: {bytes(view).hex()}")
+        raise invalid_param(f"rkey_buffer: expected the key of a memory range, got {bytes(view).hex()}")
     return fields
 
 
@@ -68,14 +68,15 @@ class RemoteKey(UcpObject, ucp_rkey_h):
         return self._uid, self.key
 
     def view(self, address: int) -> memoryview:
-        """Return the memory from an address to its end, if it is in this process: read-only without the right to
-        write.
+        """Return the memory from an address to its end, if it is in this process.
+
+        The view is read-only without the right to write.
 
         Raises UNREACHABLE if it is not, or must not be read; INVALID_ADDR for an address outside it.
         """
         memory = mapped_here(self._uid, self.key)
         if memory is None or not memory.rights & KeyFlags.REMOTE_READ:
-            raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"this process has no pointer to what {self!r} is of")
+            raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"this process cannot access the memory of {self!r}")
         if not memory.contains(address, 1):
             raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"{address:#x} is outside {memory!r}")
         view = memory.view[address - memory.address :]

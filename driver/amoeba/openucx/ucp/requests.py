@@ -62,9 +62,7 @@ class Quiet(Posted):
 
 
 def number_operation(lane: Lane, kind: int, opcode: int, length: int, number: int) -> Quiet:
-    """Make an operation on up to 8 bytes, which travel in the descriptor; the caller adds op and datatype of an
-    atomic.
-    """
+    """Make an operation on up to 8 bytes, which travel in the descriptor, without op and datatype of an atomic."""
     operation: Quiet = made(Quiet)
     operation.lane = lane
     operation.kind = kind

@@ -273,7 +273,7 @@ class Streams:
             receive.layout.finish()
             raise ucs_error(
                 UcsStatus.UCS_ERR_NO_RESOURCE,
-                f"{receive.length} bytes of a stream wanted at once, there are {stream.unread_bytes}",
+                f"{receive.length} bytes of a stream requested at once, only {stream.unread_bytes} have come",
             )
         if not stream.posted:
             self._take(endpoint, stream, receive)
@@ -323,15 +323,13 @@ class Streams:
         stream = self._of(endpoint)
         given = stream.given.get(id(data))
         if given is None or given[0] is not data:
-            raise invalid_param("data: expected what ucp_stream_recv_data_nb() gave, unreleased")
+            raise invalid_param("data: expected a result of ucp_stream_recv_data_nb() that is not released")
         del stream.given[id(data)]
         if given[1] is not None:
             given[1].release()
 
     def poll(self, most: int) -> list[Endpoint]:
-        """Return endpoints with unread bytes, each once until more comes; only endpoints that the application has
-        made.
-        """
+        """Return endpoints of the application with unread bytes, each once until more comes."""
         found: list[Endpoint] = []
         for endpoint in list(self._ready):
             if len(found) == most:

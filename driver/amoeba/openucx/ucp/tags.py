@@ -307,7 +307,7 @@ class Tags:
         if sync or length > self._most:
             if read.forced:
                 raise ucs_error(
-                    UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes that is read is not over at once"
+                    UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes is over only when it is read"
                 )
             return self._send_long(endpoint, layout, tag, read)
         lane = endpoint.tagged
@@ -320,7 +320,7 @@ class Tags:
             request.complete(_OK)
             return request.answer(immediate=False)
         if read.forced:
-            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"no room for a message of {length} bytes now")
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"no free space for a message of {length} bytes now")
         return self._queue(lane, layout, tag, self._request(lane, length, read) if request is None else request)
 
     def _request(self, lane: Lane, length: int, read: ReadParam) -> TagSend:
@@ -453,7 +453,7 @@ class Tags:
         """Receive a message that a probe has removed: as :meth:`receive`."""
         worker, claim = self._worker, message.claim
         if claim is None:
-            raise invalid_param("message: expected what a probe has removed, and nobody has received")
+            raise invalid_param("message: expected one that a probe has removed, not received yet")
         request = TagReceive(worker, layout, 0, 0, read)
         try:
             request.use(read.request)

@@ -233,9 +233,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
         return begins
 
     def _fenced_by_nic(self, fences: Fences) -> bool:
-        """Replace the driver's fences by a fence of the NIC, if that waits for memory operations alone; return
-        whether.
-        """
+        """Let the NIC fence in the driver's place if only memory operations are to be waited for; return whether."""
         if self.rings.room < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
             return False
         if any(lane.begun != lane.done for lane in self.lanes.values() if not lane.for_memory):
@@ -251,9 +249,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
         self.fences = fences if holds else None
 
     def open_lane(self, lane: WorkerLane) -> int:
-        """Return the entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find`
-        raises.
-        """
+        """Return the peer table entry of a lane, opened if need be. Raises what :meth:`PeerMap.find` raises."""
         if lane.number not in self.peers:
             self.idle_lanes.open(lane)
         return self.peers.find(lane.number)

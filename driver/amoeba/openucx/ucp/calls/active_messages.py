@@ -47,8 +47,7 @@ def _checked(worker: Worker) -> Worker:
 
 
 def ucp_worker_set_am_handler(worker: Worker, id: int, cb: ucp_am_callback_t | None, arg: Any, flags: int) -> None:
-    """Call ``cb(arg, data, length, reply_ep, flags)`` for each message of ``ucp_am_send_nb`` with this ``id``; None:
-    no call.
+    """Call ``cb(arg, data, length, reply_ep, flags)`` for messages of ``ucp_am_send_nb`` with an ``id``; None: not.
 
     ``id``: 0 to 65535. ``flags``: :class:`ucp_am_cb_flags`; the callback always gets whole messages. The callback may
     keep the data if its own ``flags`` have UCP_CB_PARAM_FLAG_DATA.
@@ -66,8 +65,7 @@ def ucp_worker_set_am_handler(worker: Worker, id: int, cb: ucp_am_callback_t | N
 
 
 def ucp_worker_set_am_recv_handler(worker: Worker, param: ucp_am_handler_param_t) -> None:
-    """Call ``cb(arg, header, header_length, data, length, param)`` for each message of ``ucp_am_send_nbx`` with an
-    id.
+    """Call ``cb(arg, header, header_length, data, length, param)`` for messages of ``ucp_am_send_nbx`` with an id.
 
     ``param``: a :class:`ucp_am_handler_param_t` with the id, the callback and its argument. ``header`` is a view that
     ends with the call, None of no bytes. ``param.recv_attr`` of the callback describes ``data``:

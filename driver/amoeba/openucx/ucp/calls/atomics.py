@@ -190,16 +190,12 @@ def ucp_atomic_swap64(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey
 
 
 def ucp_atomic_cswap32(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 4 bytes if it equals ``compare``; make progress, and return its former value
-    (ucp_compat.h).
-    """
+    """Replace a number of 4 bytes equal to ``compare``, make progress, and return its former value (ucp_compat.h)."""
     return _fetched(ep, CSWAP, U32("swap", swap), U32("compare", compare), 4, remote_addr, rkey, "ucp_atomic_cswap32")
 
 
 def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 8 bytes if it equals ``compare``; make progress, and return its former value
-    (ucp_compat.h).
-    """
+    """Replace a number of 8 bytes equal to ``compare``, make progress, and return its former value (ucp_compat.h)."""
     return _fetched(ep, CSWAP, U64("swap", swap), U64("compare", compare), 8, remote_addr, rkey, "ucp_atomic_cswap64")
 
 

@@ -134,9 +134,7 @@ def ucp_ep_modify_nb(ep: Endpoint, params: ucp_ep_params_t) -> None:
 
 
 def ucp_ep_close_nb(ep: Endpoint, mode: int) -> Request | None:
-    """Close an endpoint by :func:`ucp_ep_close_nbx` with UCP_EP_CLOSE_MODE_FORCE or UCP_EP_CLOSE_MODE_FLUSH
-    (ucp_compat.h).
-    """
+    """Close an endpoint as :func:`ucp_ep_close_nbx` does, with a :class:`ucp_ep_close_mode` (ucp_compat.h)."""
     modes = {int(each): each for each in _MODES}
     if isinstance(mode, bool) or not isinstance(mode, int) or mode not in modes:
         raise invalid_param(f"mode: expected FORCE (0) or FLUSH (1), got {mode!r}")

@@ -94,8 +94,9 @@ def ucp_listener_reject(listener: Listener, conn_request: ConnectionRequest) -> 
 
 
 def ucp_conn_request_query(conn_request: ConnectionRequest, attr: ucp_conn_request_attr_t) -> ucp_conn_request_attr_t:
-    """Fill ``attr`` with the client's address and id, and return it. Raises INVALID_PARAM if the request was
-    answered.
+    """Fill ``attr`` with the client's address and id, and return it (ucp.h, group WORKER).
+
+    Raises INVALID_PARAM if the request was answered.
     """
     attr = ucp_conn_request_attr_t.expected(attr)
     request = _checked_request(conn_request)

@@ -87,9 +87,7 @@ def ucp_mem_query(memh: Memory, attr: ucp_mem_attr_t) -> ucp_mem_attr_t:
 
 
 def ucp_mem_print_info(mem_size: str, context: Context, stream: TextIO | None = None) -> None:
-    """Allocate so much memory ("64", "4K", "1MB"), print to ``stream`` what it is, and free it (ucp.h, group
-    CONTEXT).
-    """
+    """Allocate ``mem_size`` ("64", "4K", "1MB"), print it to ``stream``, and free it (ucp.h, group CONTEXT)."""
     length = memory_size(text("mem_size", mem_size))
     params = ucp_mem_map_params_t(length=length, flags=ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE)
     with mapping(checked_context(context), params) as memory:
@@ -97,9 +95,7 @@ def ucp_mem_print_info(mem_size: str, context: Context, stream: TextIO | None = 
 
 
 def ucp_mem_advise(context: Context, memh: Memory, params: ucp_mem_advise_params_t) -> None:
-    """Check ``params``, which say how a part of mapped memory will be used; the NIC needs no advice (ucp.h, group
-    MEM).
-    """
+    """Check advice on the use of a part of mapped memory, which the NIC does not need (ucp.h, group MEM)."""
     memory = checked_memory(context, memh)
     taken = ucp_mem_advise_params_t.taken(params)
     if taken.address is None or taken.length is None or taken.advice is None:

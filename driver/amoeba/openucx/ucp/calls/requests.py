@@ -56,17 +56,16 @@ def ucp_request_query(request: Any, attr: ucp_request_attr_t) -> ucp_request_att
 
 
 def ucp_request_cancel(worker: Worker, request: Any) -> None:
-    """Cancel a tagged receive that has met no message, which ends with CANCELED; other requests go on (ucp.h, group
-    COMM).
+    """Cancel a tagged receive that has met no message, which ends with CANCELED (ucp.h, group COMM).
+
+    Other requests go on.
     """
     checked_worker(worker)
     request_of(request).cancel()
 
 
 def ucp_request_free(request: Any) -> None:
-    """Free a request that the application no longer needs. The operation goes on without its callback (ucp.h, group
-    COMM).
-    """
+    """Free a request, whose operation goes on without its callback (ucp.h, group COMM)."""
     request_of(request).free()
 
 

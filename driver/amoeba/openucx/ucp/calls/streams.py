@@ -46,9 +46,7 @@ def _checked(ep: Endpoint, call: str) -> Worker:
 def ucp_stream_send_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
 ) -> Handle | None:
-    """Send as :func:`ucp_stream_send_nbx` does, with its parameters as arguments; ``flags`` are reserved (ucp.h,
-    group COMM).
-    """
+    """Send as :func:`ucp_stream_send_nbx` does; ``flags`` are reserved (ucp.h, group COMM)."""
     _unsigned("flags", flags)
     read = old_param(cb)
     return _send(ep, buffer, count, datatype, read)
@@ -126,7 +124,7 @@ def ucp_stream_data_release(ep: Endpoint, data: memoryview) -> None:
     """Release ``data`` of :func:`ucp_stream_recv_data_nb`: that very object, once (ucp.h, group COMM)."""
     worker = _checked(ep, "a stream")
     if not isinstance(data, memoryview):
-        raise wrong_type("data", "what ucp_stream_recv_data_nb() returned", data)
+        raise wrong_type("data", "a result of ucp_stream_recv_data_nb()", data)
     worker.streams.release(ep, data)
 
 

@@ -128,8 +128,9 @@ def ucp_tag_send_sync_nb(
 def ucp_tag_send_sync_nbx(
     ep: Endpoint, buffer: Any, count: int, tag: ucp_tag_t, param: ucp_request_param_t | None
 ) -> Request | None:
-    """Send as :func:`ucp_tag_send_nbx` does; the send is over when a receive has read the message (ucp.h, group
-    COMM).
+    """Send as :func:`ucp_tag_send_nbx` does; the send is over when a receive has read the message.
+
+    See ucp.h, group COMM.
     """
     read = read_param(param)
     return _send(ep, buffer, count, read.datatype, tag, read, sync=True)
@@ -236,9 +237,9 @@ def _receive_message(
 ) -> Request | None:
     tags = _receiver(worker)
     if not isinstance(message, TagMessage):
-        raise wrong_type("message", "what ucp_tag_probe_nb() has removed", message)
+        raise wrong_type("message", "a message that ucp_tag_probe_nb() has removed", message)
     if message.worker is not worker or message.claim is None:
-        raise invalid_param("message: expected what a probe of this worker has removed, and nobody has received")
+        raise invalid_param("message: expected one that a probe of this worker has removed, not received yet")
     return tags.receive_message(message, destination(buffer, count, datatype), read)
 
 

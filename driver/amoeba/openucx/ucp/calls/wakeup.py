@@ -38,7 +38,7 @@ def ucp_worker_arm(worker: Worker) -> None:
     Raises BUSY if an event is there already: make progress first, then ask again.
     """
     if not _wakeup(worker, "ucp_worker_arm").arm():
-        raise ucs_error(UcsStatus.UCS_ERR_BUSY, "there is something to do: make progress until there is not")
+        raise ucs_error(UcsStatus.UCS_ERR_BUSY, "events are waiting: make progress first")
 
 
 def ucp_worker_wait(worker: Worker) -> None:
@@ -47,8 +47,9 @@ def ucp_worker_wait(worker: Worker) -> None:
 
 
 def ucp_worker_wait_mem(worker: Worker, address: Any) -> None:
-    """Sleep until memory changes, or there is something to do; ``address``: a buffer of up to 4096 bytes (ucp.h,
-    group WAKEUP).
+    """Sleep until memory changes, or there is something to do (ucp.h, group WAKEUP).
+
+    ``address``: a buffer of up to 4096 bytes.
     """
     wakeup = _wakeup(worker, "ucp_worker_wait_mem")
     try:

@@ -45,8 +45,9 @@ def ucp_worker_create(context: Context, params: ucp_worker_params_t) -> Worker:
 
 
 def ucp_worker_destroy(worker: Worker) -> None:
-    """Close a worker and its endpoints; outstanding operations and posted receives end with CANCELED (ucp.h, group
-    WORKER).
+    """Close a worker and its endpoints (ucp.h, group WORKER).
+
+    Outstanding operations and posted receives end with CANCELED.
     """
     checked_worker(worker).close()
 
