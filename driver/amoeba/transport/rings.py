@@ -9,7 +9,7 @@ request either posted or not, and either taken or not. The statements that make 
 assignments that stand together without a call between them. Steps that need calls are left to ``uninterrupted``.
 """
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -106,8 +106,7 @@ class ContextRings(TransmitRings):
         descriptor may lie in the same place of the ring by then.
         """
         self._free = list(range(entries))
-        self.free_entries: Sized = self._free
-        """As many objects as :attr:`room` says: the length of a list costs less than a property."""
+        self.free_entries = self._free
         self._to_peer = [0] * (nic.parameters.peers + 1)
         """Outstanding requests by entry of the peer table; behind all entries, the requests to no peer."""
         self.counters = [0] * KINDS
@@ -125,10 +124,6 @@ class ContextRings(TransmitRings):
     @property
     def under_way(self) -> int:
         return self.entries - len(self._free)
-
-    @property
-    def room(self) -> int:
-        return len(self._free)
 
     def busy_with(self, peer: int) -> bool:
         return self._to_peer[peer] > 0 or peer in self.held.values()

@@ -26,6 +26,7 @@ class RingShare(TransmitRings):
         super().__init__(rings.nic, rings.context, rings.entries)
         self._ring = rings
         self.batches = rings.batches
+        self.free_entries = rings.free_entries
         self._under_way = 0
         self._by_peer: Counter[int] = Counter()
         self._released = False
@@ -35,10 +36,6 @@ class RingShare(TransmitRings):
     @property
     def under_way(self) -> int:
         return self._under_way
-
-    @property
-    def room(self) -> int:
-        return self._ring.room
 
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()

@@ -19,9 +19,8 @@ from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.operation import Operation
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.rendezvous import LongReceives, LongSends
-from amoeba.transport.rings import ContextRings
 from amoeba.transport.takeover import BoundlessReceives
-from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME
+from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 
 __all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
 
@@ -140,7 +139,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
 
     main: NicContext
     """Context for memory and tagged messages; through its ring everything is sent."""
-    rings: ContextRings
+    rings: TransmitRings
     peers: PeerMap
     """Peers by numbers of lanes."""
     idle_lanes: IdleLanes
