@@ -134,7 +134,7 @@ NEW: Call = (by_nbx, False)
     ),
 )
 def the_handler_is_called_for_every_message(pair: Pair, call: Call) -> None:
-    """Once each, in the order of sending, with what was sent; also of no bytes, and of more than a packet."""
+    """Expect one call each, in the order of sending, with the sent bytes; also none, and more than a packet."""
     sender, old = call
     heard = Heard(pair, old=old)
     sizes = (0, 1, 64, LONG, 3)
@@ -192,7 +192,7 @@ def the_handler_gets_its_argument(pair: Pair, call: Call) -> None:
 
 @set_handler.says(3059, "Active Message callback. NULL to clear.")
 def none_removes_an_old_handler(pair: Pair) -> None:
-    """Messages are dropped then; those of other ids go on."""
+    """Send afterwards: messages are dropped; those of other ids go on."""
     gone, other = Heard(pair, old=True), Heard(pair, number=ID + 1, old=True)
     ucp.ucp_worker_set_am_handler(pair.far.worker, ID, None, None, 0)
     for number in (ID, ID + 1):
@@ -226,7 +226,7 @@ def none_removes_a_handler(pair: Pair) -> None:
     (set_recv_handler, 558, "Flags that indicate how to handle UCP Active Messages.", NEW),
 )
 def whole_messages_come_in_one_call(pair: Pair, call: Call) -> None:
-    """More than a packet, sent eagerly."""
+    """Send more than a packet, eagerly."""
     sender, old = call
     heard = Heard(pair, old=old, flags=int(WHOLE))
     request = sender(pair.near.ep, pattern(LONG), LONG, flags=0 if old else EAGER)
@@ -555,7 +555,7 @@ def persistent_data_is_received_into_the_buffer(pair: Pair) -> None:
     "if the operation fails.",
 )
 def a_descriptor_is_received_once(pair: Pair) -> None:
-    """Neither received nor released again; nor is what never was a descriptor."""
+    """Receive and release it again, which fails; so does anything that never was a descriptor."""
     heard = Heard(pair, verdict=IN_PROGRESS)
     request = send(pair.near.ep, pattern(LONG), flags=int(RNDV))
     pair.wait(lambda: heard.came, "the message")
@@ -671,7 +671,7 @@ def receiving_can_be_tried_inside_the_handler(pair: Pair) -> None:
     ),
 )
 def kept_data_stays_until_it_is_released(pair: Pair, call: bool) -> None:
-    """Further messages do not touch it; it is released once."""
+    """Send further messages, which do not touch it; it is released once."""
     heard = Heard(pair, old=call, verdict=IN_PROGRESS, flags=int(PERSISTENT))
     sender = by_nb if call else by_nbx
     for first in range(3):

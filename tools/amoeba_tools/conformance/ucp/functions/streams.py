@@ -290,7 +290,7 @@ def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
     ),
 )
 def whole_elements_are_received(pair: Pair, call: Call) -> None:
-    """10 bytes are no end of a receive of elements of 4; with 2 more it is over, of 12; what is behind it stays."""
+    """Send 10 bytes, which do not end a receive of elements of 4; 2 more end it with 12, and the rest stays."""
     there(pair, pattern(10))
     buffer, words = bytearray(16), ucp.ucp_dt_make_contig(4)
     request, _ = call(pair.far.ep, buffer, 4, words)
@@ -406,7 +406,7 @@ def a_receive_that_cannot_be_meant_takes_nothing(pair: Pair, call: Call) -> None
     (recv_nbx, 3621, "Operation parameters, see ucp_request_param_t.", into_nbx),
 )
 def pieces_and_packed_data_are_received(pair: Pair, call: Call) -> None:
-    """Into a list of two pieces; by an application's datatype."""
+    """Receive into a list of two pieces; by an application's datatype."""
     one, other = bytearray(3), bytearray(3)
     pieces = [ucp.ucp_dt_iov_t(one, 3), ucp.ucp_dt_iov_t(other, 3)]
     there(pair, b"pieces")
@@ -425,7 +425,7 @@ def pieces_and_packed_data_are_received(pair: Pair, call: Call) -> None:
     "updated by the size of received data.",
 )
 def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
-    """FORCE_IMM_CMPL without data is NO_RESOURCE; NO_IMM_CMPL with data a request."""
+    """Use FORCE_IMM_CMPL without data, which is NO_RESOURCE, and NO_IMM_CMPL with data, which is a request."""
     with expect_status("no data", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_stream_recv_nbx(pair.far.ep, bytearray(4), 4, param(op_attr_mask=FORCE_IMMEDIATE))
     there(pair, b"data")
@@ -526,7 +526,7 @@ def only_what_was_returned_can_be_released(pair: Pair) -> None:
     "ucp_stream_recv_nb routine.",
 )
 def test_tells_the_status(pair: Pair) -> None:
-    """UCS_INPROGRESS until there is data; then UCS_OK."""
+    """Expect UCS_INPROGRESS until there is data; then UCS_OK."""
     request, _ = into_nb(pair.far.ep, bytearray(4), 4)
     expect_equal("before", ucp.ucp_stream_recv_request_test(request)[0], IN_PROGRESS)
     pair.finish(by_nbx(pair.near.ep, b"data", 4))
@@ -541,7 +541,7 @@ def test_tells_the_status(pair: Pair) -> None:
     "it is always an integral multiple of the datatype size associated with the request.",
 )
 def test_tells_whole_elements(pair: Pair) -> None:
-    """0 bytes while of elements of 3 there are 7 bytes; then 9."""
+    """Expect 0 bytes while of elements of 3 there are 7 bytes; then 9."""
     request, _ = into_nb(pair.far.ep, bytearray(12), 4, ucp.ucp_dt_make_contig(3))
     pair.finish(by_nbx(pair.near.ep, pattern(7), 7))
     pair.settle()
