@@ -89,13 +89,10 @@ class Lane:
         self.noted = 0
         """``posted`` at the latest look for idle lanes."""
         self.share = 0
-        """Operations that the lane may have in the ring however full that is; unread messages may stay there for
-        long.
-        """
+        """Operations that the lane may have in a full ring; unread messages may stay there for long."""
         self._plenty = 0
         self.waiting: deque[tuple[Callable[[], None], int, Waiting | None]] = deque()
-        """The calls that post waiting operations, with their descriptors, and the requests to tell if posting fails.
-        """
+        """Calls that post waiting operations, their descriptors, and the requests to tell if posting fails."""
         self.error: UcsStatus | None = None
         """The first error of an operation without a request, until a flush has reported it."""
         if address is not None:

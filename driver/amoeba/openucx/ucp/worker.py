@@ -46,7 +46,7 @@ _EVENTS = 512
 _MOST_NAME = 31
 """Maximum characters of a name."""
 _SELDOM = 63
-"""Mask of the number of progress calls: even if all find much to do, one in 64 looks at connections and dead peers."""
+"""Mask of the count of busy progress calls: one in 64 looks at connections and dead peers, too."""
 _KEEPALIVE = 20.0
 """Default seconds between looks for dead peers."""
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
