@@ -232,8 +232,14 @@ def call_costs(progress: Progress) -> Outcome:
     """Measure the driver's calls, now and before."""
     progress.add_task("calls", total=None)
     present, earlier = calls.measure()
-    grid = calls.calls_grid(present, earlier)
-    return Outcome({"present": present, history.BASELINE: earlier}, [grid], not calls.misses(present, earlier))
+    ucp, ucp_earlier = calls.measure(calls.UCP, commit=calls.UCP_BASELINE)
+    grids = [
+        calls.calls_grid(present, earlier),
+        calls.calls_grid(ucp, ucp_earlier, calls.UCP_BASELINE, calls.UCP_LIMITS),
+    ]
+    figures = {"present": present, history.BASELINE: earlier, "ucp": ucp, calls.UCP_BASELINE: ucp_earlier}
+    kept = not calls.misses(present, earlier) and not calls.misses(ucp, ucp_earlier, calls.UCP_LIMITS)
+    return Outcome(figures, grids, kept)
 
 
 def driver(progress: Progress) -> Outcome:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from amaranth.lib.wiring import Flow
 from amoeba_hw.nic import Nic
+from amoeba_model.generate.files import write_or_check
 from amoeba_model.parameters import NicParameters
 
 __all__ = ["main", "page", "tables"]
@@ -58,12 +59,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write the port tables of hw/rtl/README.md.")
     parser.add_argument("--check", action="store_true", help="only say whether they are fresh")
     arguments = parser.parse_args()
-    text = PAGE.read_text(encoding="utf-8")
-    fresh = page(text)
-    if not arguments.check:
-        PAGE.write_text(fresh, encoding="utf-8")
-    elif fresh != text:
-        sys.exit("hw/rtl/README.md is not as the NIC's signature says: run `make generated`")
+    texts = {PAGE.name: page(PAGE.read_text(encoding="utf-8"))}
+    sys.exit(write_or_check(texts, PAGE.parent, check=arguments.check, command="make generated"))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from amoeba_model.generate.files import write_or_check
 from amoeba_tools.conformance import NEEDS, catalogue, checks, unchecked
 from amoeba_tools.conformance import ucp as ucp_kit
 
@@ -121,15 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python tests/conformance_page.py", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
     options = parser.parse_args(arguments)
-    text = page()
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    if options.check:
-        print(f"{PAGE} is stale: run make generated", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"wrote {PAGE}")
-    return 0
+    return write_or_check({PAGE.name: page()}, PAGE.parent, check=options.check, command="make generated")
 
 
 if __name__ == "__main__":

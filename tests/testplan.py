@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from amoeba_model.generate.files import write_or_check
+
 __all__ = ["Feature", "features", "main", "page", "problems", "resolve"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,14 +216,8 @@ def main(arguments: list[str] | None = None) -> int:
     wrong = list(problems(plan))
     for problem in wrong:
         print(problem, file=sys.stderr)
-    text = page(plan)
-    stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
-    if stale and options.check:
-        print(f"{PAGE} is stale: run make generated", file=sys.stderr)
-    elif stale:
-        PAGE.write_text(text, encoding="utf-8")
-        print(f"wrote {PAGE}")
-    return 1 if wrong or (stale and options.check) else 0
+    status = write_or_check({PAGE.name: page(plan)}, PAGE.parent, check=options.check, command="make generated")
+    return 1 if wrong else status
 
 
 if __name__ == "__main__":

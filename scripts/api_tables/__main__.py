@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from amoeba_model.generate.files import write_or_check
 from enumerations import constants
 from structures import structures
 from text import formatted
@@ -37,15 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say which are stale")
     check = parser.parse_args().check
-    texts = generated()
-    stale = [name for name, text in texts.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text]
-    for name in stale:
-        if check:
-            print(f"{name} is stale: run python scripts/api_tables", file=sys.stderr)
-        else:
-            (ROOT / name).write_text(texts[name])
-            print(f"wrote {name}")
-    sys.exit(1 if check and stale else 0)
+    sys.exit(write_or_check(generated(), ROOT, check=check, command="python scripts/api_tables"))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ and the table of a fetch-and-add's packets into docs/pcie.md.
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from amoeba_model.generate.files import write_or_check
 from blocks import block_diagram
 from loss import loss
 from objects import api_objects
@@ -18,8 +18,6 @@ from packets import FRAMES, packet
 from plots import match_cost, perf_plots
 from timeline import life_of_an_atomic
 from tlps import PAGE, with_packets
-
-FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 def pictures() -> dict[str, str]:
@@ -45,27 +43,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only say which are not fresh")
     parser.add_argument("--measure", action="store_true", help="measure on RTL first what is drawn of it: minutes")
     arguments = parser.parse_args()
-    check = arguments.check
     if arguments.measure:
         from measure import measure
 
         measure()
-    stale = []
-    for name, text in pictures().items():
-        path = FOLDER / f"{name}.svg"
-        if not path.exists() or path.read_text() != text:
-            stale.append(name)
-            if not check:
-                path.write_text(text)
-                print(f"docs/pictures/{name}.svg")
-    page = PAGE.read_text()
-    if with_packets(page) != page:
-        stale.append("the packets in docs/pcie.md")
-        if not check:
-            PAGE.write_text(with_packets(page))
-            print("docs/pcie.md")
-    if check and stale:
-        sys.exit(f"not fresh: {', '.join(stale)}; make pictures draws them anew")
+    texts = {f"pictures/{name}.svg": text for name, text in pictures().items()}
+    texts[PAGE.name] = with_packets(PAGE.read_text(encoding="utf-8"))
+    sys.exit(write_or_check(texts, PAGE.parent, check=arguments.check, command="make pictures"))
 
 
 if __name__ == "__main__":

@@ -75,21 +75,23 @@ class DmaMap:
         else:
             self._revoke(address, length, whose)
 
-    def grant_all(self, grants: Sequence[Grant], whose: Whose) -> None:
-        """Begin a use of each of these; if one fails, begin none."""
+    def grant_all(self, grants: Sequence[Grant], context: int) -> None:
+        """Begin a use of each of these by a context; if one fails, begin none."""
         granted = 0
+        user = context if self._isolates else None
         try:
             for address, length, writable in grants:
-                self.grant(address, length, writable=writable, whose=whose)
+                self._grant(address, length, writable, user)
                 granted += 1
         except BaseException:
-            self.revoke_all(grants[:granted], whose)
+            self.revoke_all(grants[:granted], context)
             raise
 
-    def revoke_all(self, grants: Sequence[Grant], whose: Whose) -> None:
+    def revoke_all(self, grants: Sequence[Grant], context: int) -> None:
         """End one use of each that :meth:`grant_all` began."""
+        user = context if self._isolates else None
         for address, length, _ in grants:
-            self.revoke(address, length, whose)
+            self._revoke(address, length, user)
 
     def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool, whose: Whose) -> bool:
         """Revoke a grant of ``keeper``; outstanding operations that rely on the grant get their own.
@@ -156,10 +158,14 @@ class DmaMap:
 
     def _grant(self, address: int, length: int, writable: bool, context: int | None) -> None:
         place = (address, length, context)
-        users, was_writable = self._users.get(place, (0, False))
-        if not users or (writable and not was_writable):
+        held = self._users.get(place)
+        if held is None:
             self._device.grant(address, length, writable=writable, context=context)
-        if users and writable and not was_writable:
+            self._users[place] = (1, writable)
+            return
+        users, was_writable = held
+        if writable and not was_writable:
+            self._device.grant(address, length, writable=True, context=context)
             # The older of two, and only now: outstanding operations have the range all the time.
             self._device.revoke(address, length, context=context)
         self._users[place] = (users + 1, writable or was_writable)

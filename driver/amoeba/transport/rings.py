@@ -106,6 +106,7 @@ class ContextRings(TransmitRings):
         descriptor may lie in the same place of the ring by then.
         """
         self._free = list(range(entries))
+        self.free_entries = self._free
         self._to_peer = [0] * (nic.parameters.peers + 1)
         """Outstanding requests by entry of the peer table; behind all entries, the requests to no peer."""
         self.counters = [0] * KINDS
@@ -123,10 +124,6 @@ class ContextRings(TransmitRings):
     @property
     def outstanding(self) -> int:
         return self.entries - len(self._free)
-
-    @property
-    def space(self) -> int:
-        return len(self._free)
 
     def busy_with(self, peer: int) -> bool:
         return self._to_peer[peer] > 0 or peer in self.held.values()
@@ -167,10 +164,10 @@ class ContextRings(TransmitRings):
         if operation.grants:
             self.nic.dma.grant_all(operation.grants, self.context)
         token = free[-1]
-        peer = operation.peer
+        peer, tail = operation.peer, self._tail
         _pack_into(
             self._transmit,
-            (self._tail & self._mask) * _DESCRIPTOR_SIZE,
+            (tail & self._mask) * _DESCRIPTOR_SIZE,
             operation.opcode,
             operation.op,
             operation.datatype,
@@ -185,11 +182,11 @@ class ContextRings(TransmitRings):
             operation.compare,
             token,
         )
-        self._positions[token] = self._tail
+        self._positions[token] = tail
         # nothing comes between from here ...
         self._pending[token] = operation
         self._to_peer[peer] += 1
-        self._tail += 1
+        self._tail = tail + 1
         del free[-1]
         # ... to here
         if not operation.more:
@@ -298,7 +295,7 @@ class ContextRings(TransmitRings):
                     continue
                 break
             token, descriptor, status = unpack(ring, offset)
-            if is_batched(token):
+            if token >= entries and is_batched(token):
                 over = uninterrupted(self._take_batched, limit, taken)
                 head = self._head
                 limit -= over
@@ -309,12 +306,13 @@ class ContextRings(TransmitRings):
             if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
             head += 1
-            if request.places and request.last != descriptor:
+            places = request.places
+            if places and request.last != descriptor:
                 # the NIC has refused a piece of a chain, whose end is still to come
                 request.trouble = status if request.trouble == _OK else request.trouble
                 self._head = head
                 continue
-            if request.ended or request.places or status >= _GIVEN_UP or (tally is not None and request.counted):
+            if places or request.ended or status >= _GIVEN_UP or (tally is not None and request.counted):
                 uninterrupted(self._end, request, status, token, head, taken)
                 head = self._head
             else:

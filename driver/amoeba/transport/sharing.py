@@ -26,6 +26,7 @@ class RingShare(TransmitRings):
         super().__init__(rings.nic, rings.context, rings.entries)
         self._ring = rings
         self.batches = rings.batches
+        self.free_entries = rings.free_entries
         self._outstanding = 0
         self._by_peer: Counter[int] = Counter()
         self._released = False
@@ -35,10 +36,6 @@ class RingShare(TransmitRings):
     @property
     def outstanding(self) -> int:
         return self._outstanding
-
-    @property
-    def space(self) -> int:
-        return self._ring.space
 
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()

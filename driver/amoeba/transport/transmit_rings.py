@@ -3,7 +3,7 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
@@ -34,6 +34,8 @@ class TransmitRings(ABC):
 
     batches: Batches
     """The batches of the ring that is posted into."""
+    free_entries: Sized
+    """The free entries of that ring, for callers to whom the call of :attr:`room` costs too much."""
     limited = False
     """All completions can be taken at once, however many, as they are of own operations."""
     ready: Collection[Operation] = ()
@@ -59,9 +61,9 @@ class TransmitRings(ABC):
         """Requests posted whose completion has not been taken."""
 
     @property
-    @abstractmethod
     def space(self) -> int:
         """Descriptors that can be posted now."""
+        return len(self.free_entries)
 
     @property
     def expectant(self) -> bool:

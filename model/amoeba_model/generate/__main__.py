@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from amoeba_model.generate import generated_files
+from amoeba_model.generate.files import write_or_check
 
 _FOLDER = Path(__file__).resolve().parents[3] / "docs" / "generated"
 
@@ -15,20 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     parser.add_argument("folder", nargs="?", type=Path, default=_FOLDER, help="where the files are (docs/generated)")
     options = parser.parse_args(arguments)
-    folder: Path = options.folder
-    stale = False
-    for name, text in generated_files().items():
-        path = folder / name
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            continue
-        stale = True
-        if options.check:
-            print(f"{path} is stale: run python -m amoeba_model.generate", file=sys.stderr)
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {path}")
-    return 1 if options.check and stale else 0
+    command = "python -m amoeba_model.generate"
+    return write_or_check(dict(generated_files()), options.folder, check=options.check, command=command)
 
 
 if __name__ == "__main__":

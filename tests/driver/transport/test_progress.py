@@ -292,6 +292,8 @@ def test_what_ends_the_thread_is_raised_by_all_calls_from_then_on(fabric, pair, 
     for call in (lambda: side.queue.sread(timeout=LONG), side.queue.read, pair[1].domain.cq_open, fabric.getinfo):
         with pytest.raises(DeviceFailureError, match="never posted"):
             call()
+    for thread in threads_of_progress():
+        thread.join(LONG)
     assert threads_of_progress() == []
     side.endpoint._rings._free = list(range(16))  # nothing to wait for at close
     fabric.close()

@@ -206,7 +206,7 @@ class Messages:
         found = self._ep(ep)
         given = self._endpoints.unread[ep].get(data)
         if given is None:
-            raise invalid_param(f"data: expected what ucp_stream_recv_data_nb gave, unreleased, got {data:#x}")
+            raise invalid_param(f"data: expected an unreleased result of ucp_stream_recv_data_nb, got {data:#x}")
         ucp_stream_data_release(found, given)
         del self._endpoints.unread[ep][data]
 

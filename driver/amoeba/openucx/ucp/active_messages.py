@@ -1,14 +1,14 @@
 """Active messages: a number, a header and data, for a handler at the other end.
 
 One packet holds the data, and behind it the header, so that the data begins where the NIC places the message. Longer
-data goes in fragments, which the receiver puts together before it calls the handler (eager), or stays where it is:
-then the handler gets a descriptor, and the receiver reads when the application has said where to (rendezvous).
-Sending is :mod:`amoeba.openucx.ucp.am_sends`.
+data goes in fragments, which the receiver puts together before it calls the handler (eager), or stays at the sender
+(rendezvous). With a rendezvous the handler gets a descriptor, and the receiver reads the data when the application
+has named a destination. Sending is :mod:`amoeba.openucx.ucp.am_sends`.
 
-A handler is called as soon as its message is whole, so nothing is queued here, but a message of which fragments are
-to come: one for each endpoint, of at most MAX_EAGER bytes, and as much memory as has come of it. Such messages of
-one NIC may take 2 * MAX_EAGER bytes together: the endpoint to which more comes is turned away. What the application
-keeps is its own affair: the inbox grows with it.
+Progress calls a handler as soon as its message is whole, so this module queues nothing but incomplete messages: one
+for each endpoint, of at most ``MAX_EAGER`` bytes, and as much memory as has come of it. The incomplete messages of
+one NIC may take 2 * ``MAX_EAGER`` bytes together; an endpoint that exceeds this is turned away. The inbox grows with
+the messages that the application keeps.
 """
 
 import contextlib
@@ -45,13 +45,13 @@ from amoeba.transport.requests import Grant, Kind
 __all__ = ["ActiveMessages", "AmDescriptor", "Handler"]
 
 _MAX_ENDINGS = 4096
-"""Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
+"""Maximum messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
 _MAX_INCOMING = 2 * MAX_EAGER
-"""Bytes of messages of which fragments are to come, from one NIC."""
+"""Maximum bytes of incomplete messages from one NIC."""
 _INCOMING_COST = 1024
-"""Bytes that such a message takes besides its own."""
+"""Bytes that an incomplete message takes besides its data."""
 _MAX_PIECES = 16
-"""Pieces of a buffer that are read into one by one; more are copied to."""
+"""Maximum pieces of a buffer that are read into one by one; more pieces are copied to."""
 
 _DONE = int(ReturnCode.OK)
 _OK = UcsStatus.UCS_OK
@@ -74,21 +74,21 @@ _ATTRIBUTES = {
     for kind in (0, _HELD, _LONG)
     for reply in (False, True)
 }
-"""``recv_attr`` by what the data is, and whether there is a reply endpoint."""
+"""``recv_attr`` by the kind of the data, and whether there is a reply endpoint."""
 
 
 class Handler(NamedTuple):
-    """What the application has set for a number."""
+    """The application's handler for a number."""
 
     call: Callable[..., Any]
     arg: Any
     flags: int
     old: bool
-    """Of ucp_worker_set_am_handler."""
+    """Set by ucp_worker_set_am_handler."""
 
 
 class AmDescriptor:
-    """Data that is still at its sender: handlers get it in its place."""
+    """Data that is still at its sender: handlers get the descriptor in place of the data."""
 
     __slots__ = ("_endpoint", "_record", "length")
 
@@ -103,7 +103,7 @@ class AmDescriptor:
 
 
 class _Incoming:
-    """A message of which fragments have come."""
+    """An incomplete message."""
 
     __slots__ = ("data", "flags", "header", "length", "number")
 
@@ -116,7 +116,7 @@ class _Incoming:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that it takes now."""
+        """Bytes of memory that the message takes now."""
         return _INCOMING_COST + self.header.nbytes + len(self.data)
 
 
@@ -131,38 +131,38 @@ class AmReceive(Request):
         self.layout = layout
 
     def told(self) -> tuple[Any, ...]:
-        """How many bytes the message has."""
+        """Return how many bytes the message has."""
         return (self.length,)
 
     def end(self, status: UcsStatus) -> None:
-        """The data is there, or will not come."""
+        """End the receive: the data is there, or will not come."""
         self.layout.finish()
         self.complete(status)
 
     def end_at_once(self, status: UcsStatus, read: ReadParam) -> None:
-        """It is over inside the call, which says so itself unless a request was asked for."""
+        """End inside the call; the callback runs only if the application asked for a request."""
         if read.immediate:
             self.callback = None
         self.end(status)
 
 
 class ActiveMessages(AmSends):
-    """The handlers of a worker, and what of the messages to them the application keeps."""
+    """The handlers of a worker, and the messages to them that the application keeps."""
 
     def __init__(self, worker: WorkerBase, wireup: Wireup, alignment: int) -> None:
         super().__init__(worker, wireup)
         self._alignment = alignment
         self._handlers: dict[int, Handler] = {}
         self._reading: dict[AmReceive, AmDescriptor] = {}
-        """What is being read from its sender, or will be."""
+        """Messages that are being read from their senders, or will be."""
         self._kept: dict[int, tuple[Any, Chunk | None]] = {}
-        """What handlers were given that can be kept, by its id, and where it lies in the inbox."""
+        """Data that handlers may keep, by its id, and where it lies in the inbox."""
         self._incoming: Counter[int] = Counter()
-        """Bytes of messages of which fragments are to come, by the IPv4 address of the NIC that sends them."""
+        """Bytes of incomplete messages, by the IPv4 address of the sending NIC."""
         self._endings = 0
-        """Reads of no bytes under way, which tell a sender that a message is over."""
+        """Outstanding reads of no bytes, which tell a sender that a message is over."""
         self.unhandled = 0
-        """Messages that were dropped because there was no such handler for them."""
+        """Messages that were dropped because no handler of their kind was set."""
         handlers = wireup.handlers
         handlers[MessageKind.AM_OLD] = handlers[MessageKind.AM] = self._arrived
         handlers[MessageKind.AM_FIRST] = self._first
@@ -172,16 +172,16 @@ class ActiveMessages(AmSends):
         wireup.strangers[MessageKind.AM_LONG] = self._refuse
 
     def set_handler(self, number: int, handler: Handler | None) -> None:
-        """Call this for messages with a number; None: nobody."""
+        """Set the handler for messages with a number; None removes it."""
         if handler is None:
             self._handlers.pop(number, None)
         else:
             self._handlers[number] = handler
 
-    # What comes
+    # Arrivals
 
     def _arrived(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """A message in one packet."""
+        """Deliver a message in one packet."""
         view, chunk, headed = letter.chunk.view, letter.chunk, header.header_length
         length = view.nbytes - headed
         if length < 0 or headed > self.most_header:
@@ -197,7 +197,7 @@ class ActiveMessages(AmSends):
         )
 
     def _arrived_late(self, header: Header, letter: Letter) -> None:
-        """The same for an endpoint that is closed here."""
+        """Deliver a message in one packet for an endpoint that is closed here."""
         view, headed = letter.chunk.view, header.header_length
         length = view.nbytes - headed
         if length < 0 or headed > self.most_header or header.flags & _WANTS_REPLY:
@@ -208,7 +208,7 @@ class ActiveMessages(AmSends):
         )
 
     def _first(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """The first fragment of a message."""
+        """Take the first fragment of a message."""
         view, headed = letter.chunk.view, header.header_length
         end = view.nbytes - headed
         length = int.from_bytes(view[:LENGTH_SIZE], "little")
@@ -228,7 +228,7 @@ class ActiveMessages(AmSends):
         letter.chunk.release()
 
     def _has_space(self, endpoint: Endpoint, more: int) -> bool:
-        """Whether so many more bytes may wait for further fragments; else the endpoint is turned away."""
+        """Return whether so many more bytes may wait for further fragments; else turn the endpoint away."""
         if self._incoming[endpoint.remote.main.ip] + more <= _MAX_INCOMING:
             return True
         self._forget_incoming(endpoint)
@@ -236,7 +236,7 @@ class ActiveMessages(AmSends):
         return False
 
     def _forget_incoming(self, endpoint: Endpoint) -> None:
-        """Nothing more is kept of the message of which fragments have come."""
+        """Drop an incomplete message."""
         incoming, endpoint.incoming = endpoint.incoming, None
         if incoming is not None:
             ip = endpoint.remote.main.ip
@@ -245,7 +245,7 @@ class ActiveMessages(AmSends):
                 del self._incoming[ip]
 
     def _more(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """The next fragment."""
+        """Take the next fragment of a message."""
         incoming, view = endpoint.incoming, letter.chunk.view
         if incoming is None or not view.nbytes or len(incoming.data) + view.nbytes > incoming.length:
             self._forget_incoming(endpoint)
@@ -277,7 +277,7 @@ class ActiveMessages(AmSends):
         data: memoryview,
         chunk: Chunk | None,
     ) -> None:
-        """Call the handler of a message that has come. ``chunk``: where it lies in the inbox; None: nowhere."""
+        """Call the handler of a whole message. ``chunk``: where the message lies in the inbox; None: nowhere."""
         handler = self._handlers.get(number)
         if handler is None or handler.old is not old:
             self.unhandled += 1
@@ -310,10 +310,10 @@ class ActiveMessages(AmSends):
             elif chunk is not None:
                 chunk.release()
         if not held and status == _IN_PROGRESS:
-            raise invalid_param(f"the handler of active message {number} keeps data that it was not given to keep")
+            raise invalid_param(f"the handler of active message {number} keeps data that it may not keep")
 
     def _aligned(self, data: memoryview, chunk: Chunk | None) -> tuple[memoryview, Chunk | None]:
-        """Data as the application wants it aligned: copied if it is not."""
+        """Return data as the application wants it aligned: copied if it is not."""
         alignment = self._alignment
         if alignment <= 1 or not address_of(data) % alignment:
             return data, chunk
@@ -325,10 +325,10 @@ class ActiveMessages(AmSends):
             chunk.release()
         return copy, None
 
-    # What is left at its sender
+    # Data left at the sender
 
     def _long(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """A message that this side is to read."""
+        """Announce a message that this side is to read."""
         found = self._read_record(header, letter)
         if found is None or found[0].home != endpoint.remote.main:
             self._wireup.drop(letter)
@@ -365,7 +365,7 @@ class ActiveMessages(AmSends):
                     self._reject(descriptor, error)
 
     def _read_record(self, header: Header, letter: Letter) -> tuple[Record, int] | None:
-        """Where a message is to be read, and its length; None if that makes no sense."""
+        """Return the place of a message to be read, and its length; None if the record makes no sense."""
         view, headed = letter.chunk.view, header.header_length
         if headed > self.most_header or view.nbytes != UCP_LONG_MESSAGE.size + headed:
             return None
@@ -374,7 +374,7 @@ class ActiveMessages(AmSends):
         return None if record.token & 1 else (record, length)
 
     def _refuse(self, header: Header, letter: Letter) -> None:
-        """A message for an endpoint that is closed here: its sender hears that nobody will read it."""
+        """Refuse a message for an endpoint that is closed here: tell the sender that nobody will read it."""
         found = self._read_record(header, letter)
         source = letter.source
         if found is None or found[0].home.resource_index != source & 0xFFFF_FFFF:
@@ -384,8 +384,10 @@ class ActiveMessages(AmSends):
         self._tell_over(found[0].refusal, self._wireup.memory_lane(source >> 32, source & 0xFFFF_FFFF))
 
     def _tell_over(self, record: Record, number: int) -> None:
-        """Tell the sender of a message, by a read of nothing, that it is over. Of one who lets too many wait, the
-        message is dropped and counted."""
+        """Tell the sender of a message, by a read of nothing, that the message is over.
+
+        If a sender lets too many wait, the message is dropped and counted.
+        """
         if self._endings >= _MAX_ENDINGS:
             self._wireup.malformed += 1
             return
@@ -397,7 +399,7 @@ class ActiveMessages(AmSends):
         self._worker.long_receives.fetch(record, number, (), told)
 
     def _reject(self, descriptor: AmDescriptor, status: UcsStatus) -> None:
-        """Tell the sender of a message with what it has ended."""
+        """Tell the sender of a message with which status it has ended."""
         endpoint = descriptor._endpoint
         if endpoint.failure is not None or endpoint.closed or endpoint.remote.messages is None:
             return
@@ -408,35 +410,35 @@ class ActiveMessages(AmSends):
         endpoint.send_message(MessageKind.ANSWER, memoryview(answer))
 
     def _discard(self, descriptor: AmDescriptor) -> None:
-        """Tell the sender that he may go on; nothing is read."""
+        """Tell the sender that the message is over; nothing is read."""
         self._tell_over(descriptor._record, self._lane_to(descriptor._endpoint))
 
     def _lane_to(self, endpoint: Endpoint) -> int:
-        """The number of a lane by which to read from the other end of an endpoint."""
+        """Return the number of a lane by which to read from the other end of an endpoint."""
         remote = endpoint.remote.main
         if endpoint.closed:
             return self._wireup.memory_lane(remote.ip, remote.resource_index)
         lane = endpoint.memory
         if lane.number not in self._worker.peers:
-            with contextlib.suppress(TryAgainError, ResourceError):  # else it is read from as from a stranger
+            with contextlib.suppress(TryAgainError, ResourceError):  # else the data is read as from a stranger
                 self._worker.open_lane(lane)
         return lane.number
 
-    # What the application does with it
+    # The application's use of the data
 
     def find(self, data: Any) -> None:
-        """Raise INVALID_PARAM for anything but what a handler keeps and has neither received nor released."""
+        """Raise INVALID_PARAM for anything but data that a handler keeps and has neither received nor released."""
         kept = self._kept.get(id(data))
         if kept is None or kept[0] is not data:
-            raise invalid_param("expected what a handler was given to keep, neither released nor received yet")
+            raise invalid_param("expected data that a handler keeps, neither released nor received yet")
 
     def take(self, data: Any) -> tuple[Any, Chunk | None]:
-        """What a handler was given and keeps, once. Raises INVALID_PARAM as :meth:`find`."""
+        """Take data that a handler keeps, once. Raises INVALID_PARAM as :meth:`find`."""
         self.find(data)
         return self._kept.pop(id(data))
 
     def release(self, data: Any) -> None:
-        """The application does not need it any more. Raises INVALID_PARAM as :meth:`take`."""
+        """Release data that the application keeps. Raises INVALID_PARAM as :meth:`take`."""
         _, chunk = self.take(data)
         if isinstance(data, AmDescriptor):
             self._discard(data)
@@ -444,15 +446,15 @@ class ActiveMessages(AmSends):
             chunk.release()
 
     def receive(self, data: Any, layout: Layout, read: ReadParam) -> Handle | None:
-        """Bring data to where a layout says; a request if it is not over at once.
+        """Bring data to the place of a layout; return a request if the receive is not over at once.
 
-        Raises INVALID_PARAM as :meth:`take`, MESSAGE_TRUNCATED where there is not room for all: then there is none of
-        it in the buffer. NO_RESOURCE if it has to be over at once, and cannot be: then nothing has happened. Else the
-        data is taken, whatever comes.
+        Raises INVALID_PARAM as :meth:`take`. Raises MESSAGE_TRUNCATED if the layout is too short; then it gets no
+        byte. Raises NO_RESOURCE if the receive must be over at once, and cannot be; then nothing has happened. In all
+        other cases the data is taken.
         """
         long = isinstance(data, AmDescriptor)
         if long and read.forced and data.length and layout.length:
-            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{data.length} bytes have to be read from their sender")
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{data.length} bytes are still at their sender")
         _, chunk = self.take(data)
         length = data.length if long else data.nbytes
         request = AmReceive(self._worker, layout, length, read)
@@ -512,7 +514,7 @@ class ActiveMessages(AmSends):
     # Ends
 
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
-        """What its other end has not read ends with this status; what has come in part is dropped."""
+        """End the messages that the other end has not read with this status; drop incomplete ones."""
         self._forget_incoming(endpoint)
         if status is _CANCELED:
             for descriptor in list(self._reading.values()):
@@ -521,6 +523,6 @@ class ActiveMessages(AmSends):
         super().endpoint_ended(endpoint, status)
 
     def cancel_all(self) -> None:
-        """Forget what the application keeps."""
+        """Forget the data that the application keeps."""
         self._kept.clear()
         self._handlers.clear()

@@ -1,8 +1,8 @@
 """The NICs that contexts of UCX's API work through: opened for a program, or once for the process.
 
-``ucp_init`` has no argument that names a NIC: where none is given, the process has one, which is opened by the first
-context and closed with the last one, as the configuration says (``DEVICE``). It joins those of other processes by
-UDP, and needs no telling: a worker's address says where its NIC is, and frames tell where to answer.
+``ucp_init`` has no argument that names a NIC. Without one, contexts use the NIC of the process. The first context
+opens it as the configuration says (``DEVICE``), and the last context closes it. It joins the NICs of other processes
+by UDP: a worker's address contains the address of its NIC, and frames tell where to answer.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ __all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
 
 
 class Signalled(Protocol):
-    """Who sleeps until there is something to do."""
+    """A sleeper that waits until there is something to do."""
 
     def signal(self) -> None:
-        """There is."""
+        """Wake the sleeper: there is something to do."""
 
 
 class Adapter(UcpObject):
@@ -43,33 +43,33 @@ class Adapter(UcpObject):
     def __init__(self, parent: FabricObject, nic: Nic, wire: Network) -> None:
         self.nic = nic
         self.wire = wire
-        """The network of simulated NICs; one without any where they are not."""
+        """The network of simulated NICs; an empty one where the NIC is not simulated."""
         self.network = wire if isinstance(wire, UdpNetwork) else None
-        """Of several processes; None: all NICs that can be reached are attached already."""
+        """The network of several processes; None: all reachable NICs are attached already."""
         self.wakeups: weakref.WeakSet[Signalled] = weakref.WeakSet()
-        """Who is to hear of the NIC's interrupts, which it has one descriptor for."""
+        """Sleepers that share the NIC's one interrupt descriptor."""
         self.uid = secrets.randbits(64)
-        """Of the process, as remote keys say it."""
+        """Random number of the process in remote keys."""
         self.shortage = Shortage()
         super().__init__(parent)
 
     @property
     def link(self) -> tuple[int, int]:
-        """(IPv4 address, port) of the UDP socket through which others reach it; zeros where there is none."""
+        """(IPv4 address, port) of the UDP socket through which others reach the NIC; zeros without a socket."""
         if self.network is None:
             return 0, 0
         host, port = self.network.address
         return int.from_bytes(socket.inet_aton(host), "big"), port
 
     def reach(self, mac: bytes, link_host: int, link_port: int) -> None:
-        """See to it that frames for this Ethernet address get to the process that has it."""
+        """Route frames for this Ethernet address to the process that has it."""
         if self.network is None or not link_port or mac == self.nic.mac:
             return
         if not self.network.knows(mac):
             self.network.connect(mac, socket.inet_ntoa(link_host.to_bytes(4, "big")), link_port)
 
     def clear_interrupts(self, by: Signalled) -> bool:
-        """Let the NIC's descriptor tell of interrupts to come only; whether there were any, of which others hear."""
+        """Clear the NIC's interrupts; return whether there were any, of which the other sleepers are told."""
         if not self.nic.device.wait(0):
             return False
         for each in list(self.wakeups):
@@ -78,7 +78,7 @@ class Adapter(UcpObject):
         return True
 
     def _release(self) -> None:
-        """Nothing: the NIC is closed by who opened it."""
+        """Leave the NIC to the adapters that opened it."""
 
 
 class Adapters(UcpObject, Sequence[Adapter]):
@@ -87,7 +87,10 @@ class Adapters(UcpObject, Sequence[Adapter]):
     def __init__(
         self, devices: Sequence[Device | Nic], network: Network, *, retransmission: Retransmission | None = None
     ) -> None:
-        """A Nic, which others may use at the same time, is not closed with this, and neither is its network."""
+        """Take devices, or NICs that others use at the same time.
+
+        Such a NIC, and its network, stay open at the end.
+        """
         self.network = network
         nics = [device if isinstance(device, Nic) else Nic(device) for device in devices]
         self._own = [nic for nic, given in zip(nics, devices, strict=True) if nic is not given]
@@ -129,7 +132,7 @@ def open_adapters(
 ) -> Adapters:
     """Open NICs of these kinds in this process, joined by a network; ``ucp_init(..., adapter=)`` takes one of them.
 
-    Arguments as those of :func:`amoeba.open_cluster`.
+    The arguments are those of :func:`amoeba.open_cluster`.
     """
     network = Network(latency, impairments, switch)
     with contextlib.ExitStack() as opened:
@@ -143,11 +146,11 @@ def open_adapters(
 
 
 _default: list[Adapters] = []
-"""That of the process, while it is open."""
+"""The process's own NIC, while it is open."""
 
 
 def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int = 0) -> Adapter:
-    """The process's own NIC, opened if it is not open. ``host``, ``port``: where its UDP socket is to listen."""
+    """Return the process's own NIC, opened if it is not open. ``host``, ``port``: the address of its UDP socket."""
     if _default and not _default[0].closed:
         return _default[0][0]  # type: ignore[no-any-return]
     _default.clear()
@@ -157,7 +160,7 @@ def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int =
 
 
 def open_linked_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int = 0) -> Adapters:
-    """Open a NIC that joins those of other processes by UDP. ``host``, ``port``: where its socket is to listen."""
+    """Open a NIC that joins those of other processes by UDP. ``host``, ``port``: the address of its socket."""
     linked = open_linked(kind, host, port)
     try:
         adapters = Adapters([linked.device], linked.network, retransmission=None)

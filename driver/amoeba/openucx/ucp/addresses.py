@@ -1,4 +1,4 @@
-"""Addresses of workers: what ucp_worker_get_address packs, and what a peer makes of it."""
+"""Addresses of workers, as ucp_worker_get_address packs them."""
 
 import socket
 from dataclasses import dataclass
@@ -12,25 +12,26 @@ from amoeba.openucx.ucp.status import invalid_param, wrong_type
 __all__ = ["Identity", "WorkerAddress"]
 
 Identity = tuple[int, int]
-"""Of a worker: its NIC and context, as events name them, and its random number.
+"""Identity of a worker: its NIC and context, as events name them, and its random number.
 
-The number alone can be claimed by anybody; nobody's messages come from another's NIC and context."""
+Any peer can claim the number alone, but no peer can send from another's NIC and context.
+"""
 
 _MAX_CONTEXTS = 1 << 12
 
 
 @dataclass(frozen=True)
 class WorkerAddress:
-    """Where a worker is. One that came from a peer has numbers that nobody vouches for."""
+    """The place of a worker. The numbers of an address from a peer are not verified."""
 
     uid: int
     """Random number of the worker."""
     main: EndpointAddress
-    """Its context for memory and tagged messages."""
+    """Context for memory and tagged messages."""
     message_context: int
-    """That for streams and active messages; NO_CONTEXT: it takes none."""
+    """Context for streams and active messages; NO_CONTEXT: the worker takes none."""
     link: tuple[int, int]
-    """IPv4 address and port of the UDP socket of a simulated NIC; zeros where there is none."""
+    """IPv4 address and port of the UDP socket of a simulated NIC; zeros without a socket."""
 
     @property
     def messages(self) -> EndpointAddress | None:
@@ -42,16 +43,16 @@ class WorkerAddress:
 
     @property
     def source(self) -> int:
-        """How events name the worker as a sender: IPv4 address, and 32 bits of the context."""
+        """The worker as a sender in events: IPv4 address, and 32 bits of the context."""
         return self.main.ip << 32 | self.main.resource_index
 
     @property
     def identity(self) -> Identity:
-        """Which worker this is, as long as there is a network."""
+        """Identity of the worker, valid as long as its network exists."""
         return self.source, self.uid
 
     def pack(self) -> bytes:
-        """As bytes: a UCP_ADDRESS."""
+        """Pack the address as a UCP_ADDRESS."""
         return UCP_ADDRESS.pack(
             magic=ADDRESS_MAGIC,
             version=LAYOUT_VERSION,
@@ -68,7 +69,7 @@ class WorkerAddress:
 
     @classmethod
     def unpack(cls, data: Any) -> Self:
-        """Inverse of :meth:`pack`. Raises INVALID_PARAM for what is no such address."""
+        """Invert :meth:`pack`. Raises INVALID_PARAM for bytes that are no such address."""
         try:
             view = memoryview(data).cast("B")
         except (TypeError, ValueError, BufferError):
@@ -77,7 +78,7 @@ class WorkerAddress:
             raise invalid_param(f"a worker's address has {UCP_ADDRESS.size} bytes, got {view.nbytes}")
         fields = UCP_ADDRESS.unpack(view)
         if (fields["magic"], fields["version"], fields["flags"]) != (ADDRESS_MAGIC, LAYOUT_VERSION, 0):
-            raise invalid_param(f"no address of a worker of this driver: {bytes(view).hex()}")
+            raise invalid_param(f"expected the address of a worker of this driver, got {bytes(view).hex()}")
         contexts = fields["main_context"], fields["message_context"]
         if not (
             fields["ip"]
@@ -86,7 +87,7 @@ class WorkerAddress:
             and (contexts[1] < _MAX_CONTEXTS or contexts[1] == NO_CONTEXT)
             and fields["pid_on_fep"] < 1 << 12
         ):
-            raise invalid_param(f"no address of a worker: {bytes(view).hex()}")
+            raise invalid_param(f"expected the address of a worker, got {bytes(view).hex()}")
         main = EndpointAddress(
             fields["mac"].to_bytes(6, "big"), fields["ip"], fields["job_id"], fields["pid_on_fep"], contexts[0]
         )

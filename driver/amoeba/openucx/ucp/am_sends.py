@@ -27,10 +27,10 @@ __all__ = ["LENGTH_SIZE", "MAX_EAGER", "AmSends", "error_of"]
 MAX_EAGER = 1 << 24
 """Bytes of the longest message that is sent in fragments."""
 _RENDEZVOUS_ABOVE = 1 << 16
-"""Bytes of the longest message that is sent in fragments where the sender leaves it open."""
+"""Bytes of the longest message that is sent in fragments if its sender does not choose."""
 _MAX_HEADER = 1024
 LENGTH_SIZE = 8
-"""Bytes in which the first fragment says how long the message is."""
+"""Bytes of the length in the first fragment."""
 
 _DONE = int(ReturnCode.OK)
 _OK = UcsStatus.UCS_OK
@@ -58,14 +58,14 @@ class _LongSend(Request):
         self.dest_addr = endpoint.messages.number
         self.endpoint = endpoint
         self.token = 0
-        """By which the receiver knows it, from when it is posted."""
+        """The receiver's name for the message, from its posting on."""
         self.unread: dict[int, _LongSend] = {}
-        """Where it is filed under that until it is over."""
+        """The messages by token among which this one is, until it is over."""
         self.verdict: UcsStatus | None = None
-        """With what the receiver has ended it."""
+        """The status with which the receiver has ended the message."""
 
     def over(self) -> None:
-        """The receiver has read it, or has not and said so, or cannot be reached."""
+        """End the message: the receiver has read it, has refused it, or cannot be reached."""
         self.unread.pop(self.token, None)
         status = self.verdict
         if status is None:
@@ -74,7 +74,7 @@ class _LongSend(Request):
 
 
 class AmSends:
-    """What a worker sends, until it is over."""
+    """Active messages that a worker sends, until they are over."""
 
     def __init__(self, worker: WorkerBase, wireup: Wireup) -> None:
         self._worker = worker
@@ -83,22 +83,22 @@ class AmSends:
         self._unread: dict[int, _LongSend] = {}
         """Messages that have not been read, by token."""
         self._waiting: dict[_LongSend, None] = {}
-        """Those that are not posted yet."""
+        """Messages that are not posted yet."""
         self.most_header = min(_MAX_HEADER, self._payload - UCP_LONG_MESSAGE.size)
         """Bytes of the longest header."""
         threshold = worker.context.config.value("RNDV_THRESH")
         self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
-        """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
+        """Bytes of the longest message that is sent eagerly unless its sender chooses otherwise."""
         self.allowed = bool(worker.context.features & ucp_feature.UCP_FEATURE_AM)
-        """The application has asked for them."""
+        """Whether the application has asked for active messages."""
         self.most_inline = min(INLINE_SIZE, self._rendezvous_above) if self.allowed else 0
         """Bytes of the longest message that :meth:`send_number` may send."""
         wireup.handlers[MessageKind.ANSWER] = self._answered
 
     def send_number(self, endpoint: Endpoint, entry: int, number: int, data: int, length: int) -> None:
-        """Send up to ``most_inline`` bytes, which the descriptor has room for, without a header.
+        """Send up to ``most_inline`` bytes inside the descriptor, without a header.
 
-        ``entry``: of the peer table, and there is room; the other end has been told who sends.
+        ``entry``: a peer table entry with free space in the ring; the other end knows who sends.
         """
         lane = endpoint.messages
         sent = number_operation(lane, _SENDS, _SEND, length, data)
@@ -119,10 +119,10 @@ class AmSends:
         *,
         old: bool,
     ) -> Handle | None:
-        """Send a message; a request if it is not over at once. The layout is used up.
+        """Send a message; return a request if the send is not over at once. The layout is used up.
 
-        Raises NO_RESOURCE if it has to be over at once, and cannot be; EXCEEDS_LIMIT if it has to go in fragments,
-        and is too long for that.
+        Raises NO_RESOURCE if the send must be over at once, and cannot be. Raises EXCEEDS_LIMIT if the message must
+        go in fragments, and is too long.
         """
         length, headed = layout.length, header.nbytes
         total = length + headed
@@ -176,7 +176,7 @@ class AmSends:
         place = memoryview(bytearray(UCP_LONG_MESSAGE.size + header.nbytes))
         place[RENDEZVOUS.size : UCP_LONG_MESSAGE.size] = length.to_bytes(LENGTH_SIZE, "little")
         place[UCP_LONG_MESSAGE.size :] = header
-        # of no data, too, something has to be readable for the receiver to say that it is done
+        # a message without data needs a readable byte, too: the receiver reads it to say that it is done
         data = layout.packed() if length else memoryview(bytearray(1))
         request = _LongSend(endpoint, length, data, read)
         if not endpoint.wired:
@@ -201,7 +201,7 @@ class AmSends:
         return request.answer(immediate=False)
 
     def _answered(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """A receiver has ended a message without reading it."""
+        """End a message that its receiver has refused."""
         view = letter.chunk.view
         if view.nbytes == UCP_ANSWER.size:
             fields = UCP_ANSWER.unpack(view)
@@ -215,7 +215,7 @@ class AmSends:
         self._wireup.drop(letter)
 
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
-        """What its other end has not read ends with this status."""
+        """End messages that the other end has not read with this status."""
         soon = self._worker.soon
         for token, request in list(self._unread.items()):
             if request.endpoint is endpoint:
@@ -234,7 +234,7 @@ def _joined(parts: tuple[memoryview, ...]) -> memoryview:
 
 
 def error_of(status: Any) -> UcsStatus | None:
-    """A status that a peer, or a handler, says, if it is that of an error."""
+    """Return the status of a peer or handler if it is the status of an error."""
     try:
         found = UcsStatus(status)
     except ValueError:

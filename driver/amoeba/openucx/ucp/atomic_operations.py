@@ -6,6 +6,7 @@ fetches.
 """
 
 from ctypes import addressof, c_char
+from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
@@ -65,11 +66,11 @@ OPS: dict[int, int] = {
 }
 """The NIC's operation for an opcode of ucp_atomic_op_nbx."""
 _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
-"""By bytes."""
+"""NIC datatypes by bytes."""
 
 
 def update(key: RemoteKey, op: int, value: int, size: int, address: int, *, more: bool) -> None:
-    """Change a number of a peer's, of 4 or 8 bytes; nobody hears of it before a flush."""
+    """Change a peer's number of 4 or 8 bytes without a request; a flush tells when the change is done."""
     lane = key.lane
     changed = number_operation(lane, _UPDATES, _ATOMIC, size, value)
     changed.op, changed.datatype, changed.more = op, _DATATYPES[size], more
@@ -78,11 +79,10 @@ def update(key: RemoteKey, op: int, value: int, size: int, address: int, *, more
 
 
 def update_with_request(key: RemoteKey, op: int, value: int, size: int, address: int, read: ReadParam) -> Request:
-    """:func:`update`; the request is over when the number has been changed."""
-    request = operation_request(key.lane, _UPDATES, size, read)
-    request.opcode, request.op, request.datatype = _ATOMIC, op, _DATATYPES[size]
-    request.flags, request.local, request.more = _INLINE, value, read.many
-    request.remote_address, request.remote_key = address, key.key
+    """Change a number as :func:`update` does, with a request that ends when the number has changed."""
+    request = operation_request(key.lane, _UPDATES, _ATOMIC, size, read, address, key.key)
+    request.op, request.datatype = op, _DATATYPES[size]
+    request.flags, request.local = _INLINE, value
     key.lane.post(request)
     return request
 
@@ -93,23 +93,21 @@ def fetch(
     value: int,
     size: int,
     address: int,
-    reply: memoryview,
+    reply: Any,
     read: ReadParam,
     compare: int | None = None,
 ) -> Request:
-    """Change a number, and write what it was before to ``reply``, which has as many bytes.
+    """Change a number, and write its former value to ``reply``, a buffer of as many bytes.
 
-    With ``compare``, which is CSWAP's, the number becomes ``value`` only if it is equal to that.
+    ``compare`` belongs to CSWAP: the number becomes ``value`` only if it equals ``compare``.
     """
     lane = key.lane
     at = addressof(_in_memory(reply))
-    access = ((at, size, True),)
-    request = Request(lane.worker, lane, _FETCHES, size, reply, access, read.callback, read.user_data)
-    if read.request is not None:
-        request.use(read.request)
-    request.opcode, request.op, request.datatype = _FETCH_ATOMIC, op, _DATATYPES[size]
-    request.flags, request.local, request.more = _INLINE, value, read.many
-    request.remote_address, request.remote_key, request.result = address, key.key, at
+    request = operation_request(lane, _FETCHES, _FETCH_ATOMIC, size, read, address, key.key)
+    request.op, request.datatype = op, _DATATYPES[size]
+    request.flags, request.local = _INLINE, value
+    request.buffers, request.result = reply, at
+    request.grants = ((at, size, True),)
     if compare is not None:
         request.opcode, request.op, request.compare = _COMPARE_ATOMIC, CSWAP, compare
     lane.post(request)

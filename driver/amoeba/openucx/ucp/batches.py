@@ -1,7 +1,7 @@
-"""Batches for faces above: thousands of puts, gets and atomics of one endpoint from arrays, under one request.
+"""Batches for the faces above: thousands of puts, gets and atomics of one endpoint from arrays, under one request.
 
-A batch goes to the ring in parts, each in its turn on the endpoint's lane, so that it holds up nothing else; the
-descriptors of a part are written by NumPy. It counts for flushes and fences as any operation does.
+A batch goes to the ring in parts, each in its turn on the endpoint's lane, so that it does not block other
+operations. NumPy writes the descriptors of a part. Flushes and fences treat a batch as any operation.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from amoeba.transport.requests import NEVER, Kind
 __all__ = ["atomic_batch", "get_batch", "put_batch"]
 
 _PART = 128
-"""Operations that take their turn at a time."""
+"""Maximum operations of a part."""
 _OK = UcsStatus.UCS_OK
 _DONE = int(ReturnCode.OK)
 _INLINE = int(DescriptorFlags.INLINE)
@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 
 class _BatchRequest(CountingRequest):
-    """All operations of a batch: over when the last part is."""
+    """The request of a batch, over when the last part is."""
 
     __slots__ = ("_endpoint", "failure", "left")
 
@@ -45,10 +45,10 @@ class _BatchRequest(CountingRequest):
         self.failure = _OK
         """The first error."""
         self.left = 0
-        """Parts."""
+        """Parts that have not ended."""
 
     def part_over(self, status: UcsStatus) -> None:
-        """A part has ended."""
+        """End a part."""
         self.left -= 1
         if self.failure is _OK:
             self.failure = status
@@ -56,11 +56,11 @@ class _BatchRequest(CountingRequest):
             self.complete(self.failure)
 
     def abandoned(self, status: UcsStatus) -> None:
-        """A part will not be posted."""
+        """End a part that will not be posted."""
         self.part_over(status)
 
     def canceled(self, endpoint: Any) -> None:
-        """It is over if this is its endpoint."""
+        """End the batch if this is its endpoint."""
         if endpoint is self._endpoint:
             self.complete(UcsStatus.UCS_ERR_CANCELED)
 
@@ -88,10 +88,10 @@ def atomic_batch(
     replies: Array | None = None,
     compare: Array | None = None,
 ) -> Request:
-    """Do an atomic (:class:`ucp_atomic_op_t`) at each address, of 4 or 8 bytes as the operands have.
+    """Execute an atomic (:class:`ucp_atomic_op_t`) at each address, of 4 or 8 bytes as the operands have.
 
-    ``replies`` takes what was there, if it is given; SWAP and CSWAP need it. ``compare`` is CSWAP's alone.
-    Raises INVALID_PARAM before anything is posted.
+    ``replies`` takes the former values; SWAP and CSWAP need it. ``compare`` belongs to CSWAP. Raises INVALID_PARAM
+    before anything is posted.
     """
     op = OPS.get(opcode)
     rows, places = _rows("operands", operands, writable=False), _places(addresses)
@@ -185,7 +185,7 @@ def _submit(
     rest: tuple[Numbers, Numbers, Numbers, Numbers, Numbers],
 ) -> None:
     def ended(status: int) -> None:
-        # callbacks run later: here the rings must not be interrupted
+        # callbacks run later: nothing may interrupt the rings here
         lane.worker.soon.append(lambda: over(status))
 
     def over(status: int) -> None:
@@ -207,14 +207,14 @@ def _cut(numbers: Numbers, part: slice) -> Numbers:
 
 
 def _starts(array: Array | None, size: int) -> Numbers:
-    """The address of each row."""
+    """Return the address of each row."""
     if array is None:
         return 0
     return np.uint64(array.ctypes.data) + np.arange(len(array), dtype=np.uint64) * np.uint64(size)
 
 
 def _numbers(array: Array, size: int) -> Numbers:
-    """Rows of at most 8 bytes as the numbers that they are in a descriptor."""
+    """Return rows of at most 8 bytes as the numbers that stand for them in descriptors."""
     padded = np.zeros((len(array), INLINE_SIZE), np.uint8)
     padded[:, :size] = array.reshape(-1).view(np.uint8).reshape(len(array), size)
     return padded.reshape(-1).view("<u8")

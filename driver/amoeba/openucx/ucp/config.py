@@ -1,9 +1,9 @@
 """A configuration: keys and values from the environment and a file, changed and printed.
 
 A variable of the environment sets the key behind UCX_, or behind ``<env_prefix>_UCX_`` if a prefix is given. A file
-has lines as the environment would show them, ``UCX_RNDV_THRESH=64k``, with or without the prefix; empty lines and
-those that begin with # are left out. The environment wins over the file, a line with the prefix over one without, a
-later line over an earlier one. Keys that are not known are left alone in both: others than UCP read them.
+has lines such as ``UCX_RNDV_THRESH=64k``, with or without the prefix; empty lines and lines that begin with # are
+ignored. The environment wins over the file, a line with the prefix over one without, a later line over an earlier
+one. Unknown keys are ignored in both, because other libraries than UCP read them.
 """
 
 import os
@@ -30,7 +30,7 @@ _PRINT = ucs_config_print_flags_t
 
 
 class ucp_config_t:
-    """A configuration, made by :func:`ucp_config_read`. What is made with it keeps a copy, so that many may be."""
+    """A configuration, made by :func:`ucp_config_read`. Contexts keep a copy, so one configuration serves several."""
 
     def __init__(self, env_prefix: str | None, given: Mapping[str, str]) -> None:
         self.env_prefix = env_prefix
@@ -46,25 +46,25 @@ class ucp_config_t:
         self._given[key.name] = value.strip()
 
     def text(self, name: str) -> str:
-        """The value of a key, as it was written."""
+        """Return the value of a key as it was written."""
         key = _canonical(name)
         return self._given.get(key.name, key.default)
 
     def value(self, name: str) -> Any:
-        """What the value of a key means: see :meth:`Key.read`."""
+        """Return the meaning of a key's value: see :meth:`Key.read`."""
         return _canonical(name).read(self.text(name))
 
     def is_default(self, name: str) -> bool:
-        """Whether nobody has set a key."""
+        """Return whether nobody has set a key."""
         return _canonical(name).name not in self._given
 
     def copy(self) -> "ucp_config_t":
-        """The same values, which no later change of this one reaches."""
+        """Return a copy, which no later change of this configuration reaches."""
         return ucp_config_t(self.env_prefix, self._given)
 
 
 def _canonical(name: str) -> Key:
-    """The key that a name means, through its old names. Raises UCS_ERR_NO_ELEM."""
+    """Return the key that a name means, through its old names. Raises UCS_ERR_NO_ELEM."""
     key = KEYS.get(name)
     if key is None:
         raise UcsNoElemError(f"expected a key of UCP without {_PREFIX}, got {name[:60]!r}")
@@ -72,10 +72,11 @@ def _canonical(name: str) -> Key:
 
 
 def ucp_config_read(env_prefix: str | None = None, filename: str | None = None) -> ucp_config_t:
-    """A configuration from the environment, and from a file. A file that does not exist is no error.
+    """Read a configuration from the environment, and from a file if it exists (ucp.h, group CONFIG).
 
-    Raises UCS_ERR_INVALID_PARAM for a value that its key cannot have, and for a line that sets nothing;
-    UCS_ERR_IO_ERROR for a file that cannot be read.
+    ``env_prefix``: for variables ``<env_prefix>_UCX_...``, or None. ``filename``: the file, or None. Raises
+    UCS_ERR_INVALID_PARAM for a value that its key cannot have, and for a line that sets nothing; UCS_ERR_IO_ERROR for
+    an unreadable file.
     """
     prefix = _PREFIX if env_prefix is None else f"{text('env_prefix', env_prefix)}_{_PREFIX}"
     from_file = {} if filename is None else _read_file(filename)
@@ -84,7 +85,7 @@ def ucp_config_read(env_prefix: str | None = None, filename: str | None = None) 
 
 
 def _known(variables: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Values by key, of those variables that set one. An old name gives way to the one it stands for."""
+    """Return values by key, of those variables that set one. An old name gives way to the one it stands for."""
     named = {name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)}
     old = {name: value for name, value in named.items() if name in KEYS and KEYS[name].alias_of not in (None, *named)}
     return {_canonical(name).name: value for name, value in old.items()} | {
@@ -113,28 +114,32 @@ def _variables(filename: str, lines: TextIO) -> Iterator[tuple[str, str]]:
 
 
 def taken_config(config: ucp_config_t | None) -> ucp_config_t:
-    """A copy of a configuration; of None, of what :func:`ucp_config_read` finds."""
+    """Return a copy of a configuration; without one, what :func:`ucp_config_read` finds."""
     return ucp_config_read(None, None) if config is None else _alive(config).copy()
 
 
 def ucp_config_release(config: ucp_config_t) -> None:
-    """Give a configuration up; what was made with it goes on. Raises UCS_ERR_INVALID_PARAM the second time."""
+    """Release a configuration; contexts made with it go on (ucp.h, group CONFIG).
+
+    Raises UCS_ERR_INVALID_PARAM the second time.
+    """
     _alive(config).released = True
 
 
 def ucp_config_modify(config: ucp_config_t, name: str, value: str) -> None:
-    """Set one key; its name has no ``UCX_`` in front.
+    """Set one key; its name has no ``UCX_`` in front (ucp.h, group CONFIG).
 
-    Raises UCS_ERR_NO_ELEM for a key that is not known, UCS_ERR_INVALID_PARAM for a value that the key cannot have;
-    then nothing has changed.
+    Raises UCS_ERR_NO_ELEM for an unknown key, UCS_ERR_INVALID_PARAM for a value that the key cannot have; then
+    nothing has changed.
     """
     _alive(config).set(text("name", name), text("value", value))
 
 
 def ucp_config_print(config: ucp_config_t, stream: TextIO, title: str | None, print_flags: int) -> None:
-    """Print a configuration; ``print_flags`` are of :class:`ucs_config_print_flags_t`, and say what of it.
+    """Print a configuration to ``stream``, under ``title`` (ucp.h, group CONFIG).
 
-    What is printed with CONFIG alone, or with DOC, :func:`ucp_config_read` reads again as a file.
+    ``print_flags``: the parts to print (:class:`ucs_config_print_flags_t`). :func:`ucp_config_read` can read a print
+    with CONFIG alone, or with DOC, as a file.
     """
     _alive(config)
     flags = _FLAGS("print_flags", print_flags)

@@ -1,8 +1,7 @@
-"""The keys of a configuration: those of UCX 1.12's UCP and our own, what their values look like, and what they are
-before anybody sets them.
+"""The keys of a configuration: those of UCX 1.12's UCP and Amoeba's own, with their syntax and defaults.
 
-Programs set keys of UCX that speak of what our NICs do not have, such as its transports. These are known and their
-values are checked, and they change nothing: they are ``inert``.
+Programs set keys of UCX that concern features which Amoeba's NICs lack, such as UCX's transports. These keys are
+``inert``: their values are checked, and change nothing.
 """
 
 import math
@@ -18,7 +17,7 @@ __all__ = ["AUTO", "KEYS", "Key", "Syntax"]
 AUTO = None
 """The value of "auto": the driver chooses."""
 Reader: TypeAlias = Callable[[str], Any]
-"""Returns what a text means. Raises ValueError for one that means nothing."""
+"""Return the meaning of a text. Raises ValueError for a text without meaning."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MEMORY = re.compile(r"(\d+)(?:([KMGT])B?|B)?", re.IGNORECASE)
@@ -31,10 +30,10 @@ _WORDS = {"y": True, "yes": True, "1": True, "n": False, "no": False, "0": False
 
 
 class Syntax(NamedTuple):
-    """What values look like."""
+    """The syntax of values."""
 
     words: str
-    """As ``ucp_config_print`` says it."""
+    """Description for ``ucp_config_print``."""
     read: Reader
 
 
@@ -113,19 +112,19 @@ class Key(NamedTuple):
     """One key."""
 
     name: str
-    """Without UCX_."""
+    """Name without UCX_."""
     default: str
     syntax: Syntax
     doc: str
     inert: bool = True
-    """It changes nothing on our NICs."""
+    """The key changes nothing on Amoeba's NICs."""
     alias_of: str | None = None
-    """The key that it is an old name of."""
+    """The key whose old name this is."""
 
     def read(self, text: str) -> Any:
-        """What a value means: sizes in bytes, times in seconds, ``math.inf``, :data:`AUTO`.
+        """Return the meaning of a value: sizes in bytes, times in seconds, ``math.inf``, :data:`AUTO`.
 
-        Raises UCS_ERR_INVALID_PARAM for a text that means nothing.
+        Raises UCS_ERR_INVALID_PARAM for a text without meaning.
         """
         try:
             return self.syntax.read(text.strip())

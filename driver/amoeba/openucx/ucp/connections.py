@@ -1,8 +1,8 @@
 """Endpoints made by socket addresses: listeners of ucp.h, connection requests, and the ends of connections.
 
-:mod:`amoeba.core.handshake` makes the connections. Here ``address`` is a worker's, and the ``data`` of a request hold
-the number of the client's endpoint, and the client id, 0 for none. The server's endpoint has the same number but for
-the last bit. Nothing is sent by the NICs before the other side is known to be ready. All goes on in progress.
+:mod:`amoeba.core.handshake` makes the connections. Here ``address`` is a worker's address. The ``data`` of a request
+hold the number of the client's endpoint, and the client id, 0 for none. The server's endpoint has the same number but
+for the last bit. The NICs send nothing before the other side is known to be ready. All steps run in progress.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ __all__ = ["ConnectionRequest", "Listener", "SocketWorker", "accept", "call"]
 
 _PROTOCOL = "amoeba-ucp-2"
 _CONNECT_TIME = 60.0
-"""Seconds that either side waits for the other's next word."""
+"""Seconds that either side waits for the other's next message."""
 _BACKLOG = 128
 _MAX_CALLERS = 1024
-"""TCP connections that have not said yet what they want; the oldest makes room for more."""
+"""Maximum TCP connections that have not sent their request; beyond, the oldest is closed."""
 _CONNECTION_STATUS = {
     errno.ECONNREFUSED: UcsStatus.UCS_ERR_NOT_CONNECTED,
     errno.ECONNRESET: UcsStatus.UCS_ERR_CONNECTION_RESET,
@@ -56,14 +56,14 @@ class _Client(NamedTuple):
     number: int
     """Of the client's endpoint."""
     client_id: int
-    """What the client's worker wants to be known by; 0: nothing."""
+    """The client's id; 0: none."""
 
     def pack(self) -> bytes:
         return _CLIENT.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Inverse of :meth:`pack`. Raises FI_ECONNREFUSED for anything else."""
+        """Invert :meth:`pack`. Raises FI_ECONNREFUSED for anything else."""
         if len(data) == _CLIENT.size:
             client = cls(*_CLIENT.unpack(data))
             if client.number & ~(LINKED - 2) == LINKED:
@@ -124,7 +124,7 @@ class _Link(Handshake):
 
 
 class ConnectionRequest(ucp_conn_request_h):
-    """Somebody wants to be connected, until he is accepted or rejected. One that is dropped is not answered."""
+    """A client's request for a connection, until it is accepted or rejected. A dropped request is not answered."""
 
     def __init__(self, listener: "Listener", lines: JsonLines, note: Note, address: tuple[Any, ...]) -> None:
         self._lines: JsonLines | None = lines
@@ -135,19 +135,19 @@ class ConnectionRequest(ucp_conn_request_h):
         self.client_address = address
 
     def check(self) -> None:
-        """Raise INVALID_PARAM if it was answered."""
+        """Raise INVALID_PARAM if the request was answered."""
         if self._lines is None:
             raise invalid_param("this connection request has been accepted or rejected")
 
     def take(self) -> JsonLines:
-        """The TCP connection, to give the answer. Raises what :meth:`check` raises."""
+        """Take the TCP connection, to give the answer. Raises what :meth:`check` raises."""
         self.check()
         assert self._lines is not None
         lines, self._lines = self._lines, None
         return lines
 
     def reject(self) -> None:
-        """Tell the client that he is not wanted."""
+        """Tell the client that its request is rejected."""
         reject(self.take(), _PROTOCOL)
 
     def __del__(self) -> None:
@@ -159,9 +159,9 @@ class ConnectionRequest(ucp_conn_request_h):
 
 
 class Listener(UcpObject, ucp_listener_h):
-    """Takes connection requests at a socket address; ``handler`` is called with each, from progress.
+    """Takes connection requests at a socket address; progress calls ``handler`` with each.
 
-    Raises BUSY if somebody else has the address, INVALID_ADDR if this host has not, INVALID_PARAM for none.
+    Raises BUSY if the address is in use, INVALID_ADDR if this host does not have it, INVALID_PARAM for anything else.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Listener(UcpObject, ucp_listener_h):
 
     @property
     def sockaddr(self) -> tuple[Any, ...]:
-        """Where it listens, with the port that was chosen."""
+        """Address of the listener, with the port that was chosen."""
         address: tuple[Any, ...] = self.listening.address
         return address
 
@@ -203,7 +203,7 @@ class Listener(UcpObject, ucp_listener_h):
 
 
 def call(worker: SocketWorker, address: tuple[Any, ...], client_id: int) -> Endpoint:
-    """An endpoint that is being connected to whoever listens at a socket address; does not wait.
+    """Make an endpoint that connects to the listener at a socket address; does not wait.
 
     Raises INVALID_ADDR for an unknown host.
     """
@@ -217,7 +217,7 @@ def call(worker: SocketWorker, address: tuple[Any, ...], client_id: int) -> Endp
 
 
 def accept(worker: SocketWorker, request: ConnectionRequest) -> Endpoint:
-    """The endpoint at this end of a connection request; what is sent through it waits until the client is ready.
+    """Make the endpoint at this end of a connection request; operations wait until the client is ready.
 
     Raises INVALID_PARAM if the request was answered, or came to another context, ALREADY_EXISTS if the client has
     named an endpoint that is connected already.
@@ -248,11 +248,11 @@ def _place_of(address: tuple[Any, ...], *, passive: bool = False) -> Place:
     try:
         return resolve(*address[:2], passive=passive)
     except (OSError, UnicodeError) as error:
-        raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"there is no TCP address {address!r}: {error}") from error
+        raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"unknown TCP address {address!r}: {error}") from error
 
 
 def _status(error: OSError) -> UcsStatus:
-    """Why there is no connection."""
+    """Return the status for a connection that failed with an error."""
     if isinstance(error, Rejected):
         return UcsStatus.UCS_ERR_REJECTED
     if isinstance(error, FabricError):

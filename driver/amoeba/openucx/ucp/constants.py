@@ -1,7 +1,7 @@
 # Generated from driver/amoeba/openucx/ucp-1.12.toml by scripts/api_tables; do not edit.
 """UCP's enumerations, under C's own names and numbers (``ucp/api/ucp.h`` of UCX 1.12.1, and what that includes).
 
-What C writes as bits of an integer is an ``IntFlag``, whose unknown bits are kept; what it counts is an ``IntEnum``.
+C's bits of an integer are an ``IntFlag``, which keeps unknown bits; C's counted values are an ``IntEnum``.
 Their members are names of their own, too, as in C. UCP numbers atomic operations in three ways, UCT in a fourth: a
 number of one enumeration means something else in the others.
 """
@@ -291,7 +291,7 @@ UCP_PARAM_FIELD_NAME = ucp_params_field.UCP_PARAM_FIELD_NAME
 
 
 class ucp_feature(enum.IntFlag):
-    """What a context is made for. A call without its feature fails with UCS_ERR_INVALID_PARAM."""
+    """Features of a context. A call without its feature fails with UCS_ERR_INVALID_PARAM."""
 
     UCP_FEATURE_TAG = 1 << 0
     UCP_FEATURE_RMA = 1 << 1
@@ -412,7 +412,7 @@ class ucp_ep_close_flags_t(enum.IntFlag):
     """``flags`` of the parameters of ``ucp_ep_close_nbx``."""
 
     UCP_EP_CLOSE_FLAG_FORCE = 1 << 0
-    """At once, without the peer; what is under way is canceled."""
+    """At once, without the peer; outstanding operations are canceled."""
 
 
 UCP_EP_CLOSE_FLAG_FORCE = ucp_ep_close_flags_t.UCP_EP_CLOSE_FLAG_FORCE
@@ -422,7 +422,7 @@ class ucp_ep_close_mode(enum.IntEnum):
     """``mode`` of ``ucp_ep_close_nb``. FORCE is 0 here, and 1 in :class:`ucp_ep_close_flags_t`."""
 
     UCP_EP_CLOSE_MODE_FORCE = 0
-    """At once, without the peer; what is under way is canceled."""
+    """At once, without the peer; outstanding operations are canceled."""
     UCP_EP_CLOSE_MODE_FLUSH = 1
     """When everything that was sent has been delivered."""
 
@@ -562,7 +562,7 @@ class ucp_dt_type(enum.IntEnum):
     UCP_DATATYPE_IOV = 2
     """A list of :class:`ucp_dt_iov_t`."""
     UCP_DATATYPE_GENERIC = 7
-    """What the application packs and unpacks."""
+    """Packed and unpacked by the application."""
     UCP_DATATYPE_SHIFT = 3
     """Not a class: how far the rest of a datatype is shifted."""
     UCP_DATATYPE_CLASS_MASK = 7
@@ -871,7 +871,7 @@ UCP_WAKEUP_EDGE = ucp_wakeup_event_t.UCP_WAKEUP_EDGE
 
 
 class ucs_thread_mode_t(enum.IntEnum):
-    """Who may call a worker or a context."""
+    """Threads that may call a worker or a context."""
 
     UCS_THREAD_MODE_SINGLE = 0
     UCS_THREAD_MODE_SERIALIZED = 1
@@ -886,7 +886,7 @@ UCS_THREAD_MODE_LAST = ucs_thread_mode_t.UCS_THREAD_MODE_LAST
 
 
 class ucs_memory_type_t(enum.IntEnum):
-    """Whose memory a buffer lies in."""
+    """The memory of a buffer."""
 
     UCS_MEMORY_TYPE_HOST = 0
     UCS_MEMORY_TYPE_CUDA = 1
@@ -909,14 +909,14 @@ UCS_MEMORY_TYPE_UNKNOWN = ucs_memory_type_t.UCS_MEMORY_TYPE_UNKNOWN
 
 
 class ucs_config_print_flags_t(enum.IntFlag):
-    """What ``ucp_config_print`` prints."""
+    """Parts that ``ucp_config_print`` prints."""
 
     UCS_CONFIG_PRINT_CONFIG = 1 << 0
     """Keys and values."""
     UCS_CONFIG_PRINT_HEADER = 1 << 1
     """The title, as a heading."""
     UCS_CONFIG_PRINT_DOC = 1 << 2
-    """What each key is for, as a comment."""
+    """The purpose of each key, as a comment."""
     UCS_CONFIG_PRINT_HIDDEN = 1 << 3
     """Also keys that are not for everybody."""
     UCS_CONFIG_PRINT_COMMENT_DEFAULT = 1 << 4
@@ -952,7 +952,7 @@ UCT_ATOMIC_OP_LAST = uct_atomic_op_t.UCT_ATOMIC_OP_LAST
 
 
 class UcsStatus(enum.IntEnum):
-    """``ucs_status_t``: 0 is success, 1 under way, below 0 an error."""
+    """``ucs_status_t``: 0 is success, 1 in progress, below 0 an error."""
 
     UCS_OK = 0
     UCS_INPROGRESS = 1

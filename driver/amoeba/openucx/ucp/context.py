@@ -1,4 +1,4 @@
-"""UCX's context: who may reach which memory, and which calls may be used (group CONTEXT of ucp.h)."""
+"""UCX's context: memory that peers may reach, and calls that may be used (group CONTEXT of ucp.h)."""
 
 from typing import Final
 
@@ -15,18 +15,18 @@ from amoeba.transport.protection_domain import ProtectionDomain
 __all__ = ["REQUEST_SIZE", "Context"]
 
 REQUEST_SIZE = 0
-"""Bytes of the library's own part of a request: none, as a request is an object."""
+"""Bytes of the library's own part of a request: 0, because a request is an object."""
 _JOB, _PROCESS = 1, 1
-"""As endpoints of libfabric's API have them where nobody says otherwise."""
+"""Job and process as endpoints of libfabric's API have them by default."""
 _MAX_NAME = 31
-"""Characters of a name that are kept."""
+"""Maximum characters of a name."""
 
 
 class Context(UcpObject, ucp_context_h):
-    """A protection domain of one NIC: memory that is mapped in it is reached through its workers only.
+    """A protection domain of one NIC: peers reach its mapped memory through its workers only.
 
-    ``features``: what may be used; a call without its feature raises INVALID_PARAM. ``params``: what ucp_init was
-    given, checked. Raises NO_RESOURCE if the NIC has no protection domain left.
+    ``features``: the features that may be used; a call without its feature raises INVALID_PARAM. ``params``: the
+    checked parameters of ucp_init. Raises NO_RESOURCE if the NIC has no protection domain left.
     """
 
     def __init__(self, adapter: Adapter, features: ucp_feature, params: ucp_params_t, config: ucp_config_t) -> None:
@@ -35,7 +35,7 @@ class Context(UcpObject, ucp_context_h):
         self.features = features
         self.params = params
         self.config: Final = config
-        """Its own copy."""
+        """The context's own copy."""
         self.name = (params.name or f"{id(self):#x}")[:_MAX_NAME]
         super().__init__(adapter)
         try:
@@ -47,7 +47,7 @@ class Context(UcpObject, ucp_context_h):
 
     @property
     def thread_mode(self) -> ucs_thread_mode_t:
-        """Who may call it: any thread where workers of several share it, else one at a time."""
+        """Threads that may call the context: any thread where workers of several share it, else one at a time."""
         shared = self.params.mt_workers_shared
         return ucs_thread_mode_t.UCS_THREAD_MODE_MULTI if shared else ucs_thread_mode_t.UCS_THREAD_MODE_SERIALIZED
 
@@ -57,7 +57,7 @@ class Context(UcpObject, ucp_context_h):
             raise invalid_param(f"{what} needs {feature!r}, the context was made with {self.features!r}")
 
     def describe(self) -> str:
-        """What it is and works through, in lines."""
+        """Describe the context and its NIC, in lines."""
         nic = self.nic
         return (
             f"# UCP context {self.name}\n#\n"

@@ -1,12 +1,12 @@
-"""Datatypes: what (buffer, count, datatype) means in bytes.
+"""Datatypes: the meaning of (buffer, count, datatype) in bytes.
 
 A datatype is a number, as in C: its lowest three bits are its class (:class:`ucp_dt_type`). Contiguous elements have
-their size above them; the buffer of IOV is a list of :class:`ucp_dt_iov_t`, and ``count`` says of how many; a generic
-datatype has the number under which :func:`ucp_dt_create_generic` has filed the application's functions.
+their size above the class. The buffer of IOV is a list of ``count`` :class:`ucp_dt_iov_t`. A generic datatype has the
+number under which :func:`ucp_dt_create_generic` has filed the application's functions.
 
-:func:`source` and :func:`destination` make a :class:`Layout` of the three. It has ``view``, all bytes in place, where
-they are in one piece; ``views``, where they are in several; and ``read``, ``write`` for any, in chunks. Whoever made
-it calls ``finish`` at its end, on whatever path: a generic datatype's ``finish`` is called exactly once.
+:func:`source` and :func:`destination` make a :class:`Layout` of the three. It has ``view``, all bytes in place, if
+they are in one piece; ``views``, if they are in several; and ``read``, ``write`` for any, in chunks. Its maker calls
+``finish`` at its end, on whatever path: ``finish`` of a generic datatype is called exactly once.
 """
 
 import itertools
@@ -43,6 +43,7 @@ _ELEMENT_SIZE = unsigned(64 - _SHIFT)
 _DATATYPE = unsigned(64)
 _EMPTY = memoryview(b"")
 _PLAIN_BYTES = (bytes, bytearray)
+_ITEM_SIZES = {dtype: dtype.itemsize for dtype in DATATYPES}
 _number = int.from_bytes
 _view: Callable[[Any], memoryview] = memoryview
 
@@ -61,11 +62,11 @@ class ucp_dt_iov_t:
 
 @dataclass(kw_only=True)
 class ucp_generic_dt_ops_t:
-    """How an application packs and unpacks what it calls a datatype. All six have to be there.
+    """Functions by which an application packs and unpacks its own datatype. All six are required.
 
     ``dest`` and ``src`` are valid in the call alone. Offsets begin at 0 and rise without gaps. ``unpack`` returns a
-    status, or None, which is UCS_OK, or raises: the receive ends with that status, UCS_ERR_IO_ERROR if it is none.
-    ``packed_size`` is asked once, of either state; of a receive it is the most that fits.
+    status, or None for UCS_OK, or raises: the receive ends with that status, UCS_ERR_IO_ERROR for another exception.
+    The driver asks for ``packed_size`` once, of either state; of a receive it is the maximum that fits.
     """
 
     start_pack: Callable[[Any, Any, int], Any] | None = None
@@ -83,7 +84,7 @@ class ucp_generic_dt_ops_t:
 
 
 class _Generic:
-    """A generic datatype: functions that are all there, and the context they are given."""
+    """A generic datatype: all its functions, and their context."""
 
     def __init__(self, ops: ucp_generic_dt_ops_t, context: Any) -> None:
         self.ops: Any = ops
@@ -95,19 +96,20 @@ _numbers = itertools.count(1)
 
 
 def ucp_dt_make_contig(elem_size: int) -> ucp_datatype_t:
-    """The datatype of elements of ``elem_size`` bytes, one behind the other."""
+    """Return the datatype of consecutive elements of ``elem_size`` bytes (ucp.h, group DATATYPE)."""
     return int(_ELEMENT_SIZE("elem_size", elem_size)) << _SHIFT | _CONTIG
 
 
 def ucp_dt_make_iov() -> ucp_datatype_t:
-    """The datatype of a list of :class:`ucp_dt_iov_t`."""
+    """Return the datatype of a list of :class:`ucp_dt_iov_t` (ucp.h, group DATATYPE)."""
     return _IOV
 
 
 def ucp_dt_create_generic(ops: ucp_generic_dt_ops_t, context: Any = None) -> ucp_datatype_t:
-    """A datatype that the application packs and unpacks; ``context`` is given to its start functions.
+    """Make a datatype that the application packs and unpacks; ``context`` is given to its start functions.
 
-    It stays until :func:`ucp_dt_destroy`. Raises UCS_ERR_INVALID_PARAM if one of the functions is missing.
+    The datatype stays until :func:`ucp_dt_destroy`. Raises UCS_ERR_INVALID_PARAM if one of the functions is missing
+    (ucp.h, group DATATYPE).
     """
     if not isinstance(ops, ucp_generic_dt_ops_t):
         raise wrong_type("ops", "a ucp_generic_dt_ops_t", ops)
@@ -120,9 +122,9 @@ def ucp_dt_create_generic(ops: ucp_generic_dt_ops_t, context: Any = None) -> ucp
 
 
 def ucp_dt_destroy(datatype: ucp_datatype_t) -> None:
-    """Forget a generic datatype; operations under way keep what they need of it. Nothing happens to others.
+    """Destroy a generic datatype; outstanding operations keep their part of it. Others stay as they are.
 
-    Raises UCS_ERR_INVALID_PARAM for a generic datatype that does not exist.
+    Raises UCS_ERR_INVALID_PARAM for a generic datatype that does not exist (ucp.h, group DATATYPE).
     """
     number = _DATATYPE("datatype", datatype)
     if number & _CLASS == _GENERIC and _generics.pop(number, None) is None:
@@ -130,9 +132,9 @@ def ucp_dt_destroy(datatype: ucp_datatype_t) -> None:
 
 
 def bytes_of(buffer: Buffer | None, length: int, *, writable: bool = False, name: str = "buffer") -> memoryview:
-    """A view of the first ``length`` bytes of a buffer, in place. With length 0 the buffer is not looked at.
+    """Return a view of the first ``length`` bytes of a buffer, in place. With length 0 the buffer does not matter.
 
-    Raises UCS_ERR_INVALID_PARAM if it is shorter, has gaps, is no buffer, or is read-only and to be written.
+    Raises UCS_ERR_INVALID_PARAM if the buffer is shorter, has gaps, is no buffer, or is read-only and to be written.
     """
     if not length:
         return _EMPTY
@@ -153,26 +155,28 @@ def bytes_of(buffer: Buffer | None, length: int, *, writable: bool = False, name
 
 
 def number_in(buffer: Buffer, size: int) -> int | None:
-    """The number in a buffer of ``size`` bytes, as most programs have it: in bytes, or in an array of one.
+    """Return the number in a buffer of ``size`` bytes as most programs have it: in bytes, or in an array of one.
 
-    None: the buffer has to be looked at.
+    Return None where the buffer needs the complete check.
     """
-    if buffer.__class__ in _PLAIN_BYTES:
-        return _number(buffer, "little") if len(buffer) == size else None
-    if buffer.__class__ is ndarray and buffer.size == 1 and buffer.nbytes == size and buffer.dtype in DATATYPES:
-        return _number(buffer, "little")
-    return None
+    if buffer.__class__ is not ndarray:
+        plain = buffer.__class__ in _PLAIN_BYTES and len(buffer) == size
+        return _number(buffer, "little") if plain else None
+    if buffer.size != 1 or _ITEM_SIZES.get(buffer.dtype) != size:
+        return None
+    number: int = buffer.item()  # or a float
+    return number if number.__class__ is int and number >= 0 else _number(buffer, "little")
 
 
-def place_of(buffer: Buffer, size: int) -> memoryview | None:
-    """A view of ``size`` bytes that can be written, as most programs have them: whole bytes, or a whole array.
+def place_of(buffer: Buffer, size: int) -> Any:
+    """Return the ``size`` writable bytes of a buffer as most programs have them: a whole array, or a view of bytes.
 
-    None: the buffer has to be looked at.
+    Return None where the buffer needs the complete check.
     """
     if buffer.__class__ is ndarray:
-        if buffer.nbytes != size or buffer.dtype not in DATATYPES or not buffer.flags.c_contiguous:
-            return None
-    elif buffer.__class__ is memoryview:
+        plain = buffer.nbytes == size and buffer.dtype in DATATYPES and buffer.flags.carray
+        return buffer if plain else None
+    if buffer.__class__ is memoryview:
         if buffer.shape != (size,) or buffer.nbytes != size or not buffer.c_contiguous:
             return None
     elif buffer.__class__ is not bytearray or len(buffer) != size:
@@ -182,13 +186,13 @@ def place_of(buffer: Buffer, size: int) -> memoryview | None:
 
 
 class Layout:
-    """Where the bytes of an operation lie in local memory: in pieces, one behind the other."""
+    """The bytes of an operation in local memory: in pieces, one behind the other."""
 
     __slots__ = ("length", "views")
 
     def __init__(self, views: tuple[memoryview, ...], length: int) -> None:
         self.views = views
-        """All bytes in place, in pieces that are not empty; none of a generic datatype."""
+        """All bytes in place, in pieces that are not empty; no pieces for a generic datatype."""
         self.length = length
         """Bytes in all."""
 
@@ -200,7 +204,7 @@ class Layout:
         return None if self.length else _EMPTY
 
     def packed(self) -> memoryview:
-        """All bytes in one piece: in place if they are, else copied."""
+        """Return all bytes in one piece: in place if they are, else copied."""
         view = self.view
         if view is None:
             copy = memoryview(bytearray(self.length))
@@ -209,14 +213,14 @@ class Layout:
         return view
 
     def read(self, offset: int, dest: memoryview) -> None:
-        """Copy what lies from ``offset`` on to ``dest``, as many bytes as that has."""
+        """Copy the bytes from ``offset`` on to ``dest``, as many as it has."""
         done = 0
         for piece in self._pieces(offset, dest.nbytes):
             dest[done : done + piece.nbytes] = piece
             done += piece.nbytes
 
     def write(self, offset: int, src: memoryview) -> UcsStatus:
-        """Copy all bytes of ``src`` to where ``offset`` is; always UCS_OK, but for a generic datatype."""
+        """Copy all bytes of ``src`` to ``offset``; always UCS_OK, but for a generic datatype."""
         done = 0
         for piece in self._pieces(offset, src.nbytes):
             piece[:] = src[done : done + piece.nbytes]
@@ -224,7 +228,7 @@ class Layout:
         return UcsStatus.UCS_OK
 
     def finish(self) -> None:
-        """The operation has ended. May be called again."""
+        """End the operation. Idempotent."""
 
     def _pieces(self, offset: int, length: int) -> list[memoryview]:
         self._check(offset, length)
@@ -251,7 +255,7 @@ class Layout:
 
 
 class GenericLayout(Layout):
-    """What an application packs or unpacks: never in place, and in chunks that follow each other."""
+    """Bytes that an application packs or unpacks: never in place, and in chunks that follow each other."""
 
     __slots__ = ("_done", "_finished", "_ops", "_state", "error", "status")
 
@@ -263,9 +267,9 @@ class GenericLayout(Layout):
         self._finished = False
         self._done = 0
         self.status = UcsStatus.UCS_OK
-        """How unpacking goes: the first error stays, and nothing is unpacked after it."""
+        """Status of unpacking: the first error stays, and nothing is unpacked after it."""
         self.error: Exception | None = None
-        """What ``unpack`` raised."""
+        """The exception of ``unpack``."""
         try:
             self.length = SIZE("packed_size()", self._ops.packed_size(self._state))
         except BaseException:
@@ -274,11 +278,11 @@ class GenericLayout(Layout):
 
     @property
     def view(self) -> memoryview | None:
-        """None: only the application knows where the bytes are. Of no bytes an empty one."""
+        """None: only the application knows where the bytes are. An empty view of no bytes."""
         return None if self.length else _EMPTY
 
     def read(self, offset: int, dest: memoryview) -> None:
-        """Pack what follows. Raises UCS_ERR_INVALID_PARAM if the application packs too much, or nothing."""
+        """Pack the next bytes. Raises UCS_ERR_INVALID_PARAM if the application packs too much, or nothing."""
         self._follow(offset, dest.nbytes)
         done = 0
         while done < dest.nbytes:
@@ -290,7 +294,7 @@ class GenericLayout(Layout):
             self._done += packed
 
     def write(self, offset: int, src: memoryview) -> UcsStatus:
-        """Unpack what follows; the status is that of the first chunk that failed."""
+        """Unpack the next bytes; return the status of the first chunk that failed."""
         self._follow(offset, src.nbytes)
         self._done += src.nbytes
         if self.status == UcsStatus.UCS_OK and src.nbytes:
@@ -306,7 +310,7 @@ class GenericLayout(Layout):
         return status if status <= 0 else UcsStatus.UCS_ERR_IO_ERROR
 
     def finish(self) -> None:
-        """Give the application its state back, once."""
+        """Call the application's ``finish``, once."""
         if not self._finished:
             self._finished = True
             self._ops.finish(self._state)
@@ -318,16 +322,16 @@ class GenericLayout(Layout):
 
 
 def source(buffer: Any, count: int, datatype: ucp_datatype_t = BYTES, *, name: str = "buffer") -> Layout:
-    """What an operation reads. A generic datatype has begun to pack when this returns.
+    """Return the layout that an operation reads. A generic datatype has begun to pack when this returns.
 
-    Raises UCS_ERR_INVALID_PARAM for a datatype that does not exist, and for a buffer that cannot serve; then nothing
-    has begun. What the application's functions raise goes to the caller, after ``finish``.
+    Raises UCS_ERR_INVALID_PARAM for a datatype that does not exist, and for an unsuitable buffer; then nothing has
+    begun. An exception of the application's functions goes to the caller, after ``finish``.
     """
     return _layout(buffer, count, datatype, False, name)
 
 
 def destination(buffer: Any, count: int, datatype: ucp_datatype_t = BYTES, *, name: str = "buffer") -> Layout:
-    """What an operation writes: as :func:`source`, of memory that can be written."""
+    """Return the layout that an operation writes: as :func:`source`, of writable memory."""
     return _layout(buffer, count, datatype, True, name)
 
 
@@ -350,7 +354,7 @@ def _layout(buffer: Any, count: int, datatype: ucp_datatype_t, writable: bool, n
 
 
 def _entries(buffer: Any, count: int, writable: bool, name: str) -> tuple[memoryview, ...]:
-    """The entries of an IOV that are not empty."""
+    """Return the entries of an IOV that are not empty."""
     if not count:
         return ()
     if not isinstance(buffer, Sequence) or isinstance(buffer, str | bytes | bytearray | memoryview):

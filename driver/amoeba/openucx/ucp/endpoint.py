@@ -28,14 +28,14 @@ _SENDS = int(Kind.SEND)
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
 
 NOBODY_YET = WorkerAddress(0, EndpointAddress(bytes(6), 0, 0, 0, 0), 0, (0, 0))
-"""``remote`` of an endpoint that is being connected by a socket address."""
+"""``remote`` of an endpoint that a socket address is connecting."""
 
 
 class Link(Protocol):
     """The TCP connection of an endpoint that was made by a socket address."""
 
     def end(self) -> None:
-        """The endpoint needs it no more: the other end is told. Idempotent."""
+        """Hang up; the other end is told. Idempotent."""
 
     @property
     def local_sockaddr(self) -> tuple[Any, ...] | None: ...
@@ -47,7 +47,8 @@ class Link(Protocol):
 class Endpoint(UcpObject, ucp_ep_h):
     """One end of a connection.
 
-    ``number``: by which messages from the other end name it; ``remote_number``: by which this one's name the other.
+    Messages from the other end name this endpoint by ``number``; this one's messages name the other end by
+    ``remote_number``.
     """
 
     def __init__(self, worker: WorkerBase, remote: WorkerAddress, number: int, remote_number: int) -> None:
@@ -57,49 +58,49 @@ class Endpoint(UcpObject, ucp_ep_h):
         self.remote_number = remote_number
         self.name = f"{id(self):#x}"
         self.unasked = True
-        """A peer has made it; the application has not asked for it, or only as a reply endpoint."""
+        """A peer has made the endpoint; the application has not asked for it, or only as a reply endpoint."""
         self.failure: UcsStatus | None = None
-        """Why it cannot be used any more."""
+        """The error that ended the endpoint."""
         self.peer_failures = False
-        """UCP_ERR_HANDLING_MODE_PEER: it may be closed by force."""
+        """UCP_ERR_HANDLING_MODE_PEER: the endpoint may be closed by force."""
         self.err_handler: Callable[[Any, Endpoint, UcsStatus], None] | None = None
         self.err_arg: Any = None
         self.user_data: Any = None
         self.link: Link | None = None
-        """Of one that was made by a socket address."""
+        """The connection of an endpoint that was made by a socket address."""
         self.connected = remote is not NOBODY_YET
-        """Whether it is known where the other end is, and that it is ready; before, everything waits."""
+        """Whether the other end is known and ready; before, everything waits."""
         self.wired = False
-        """The other end has been told who sends."""
+        """The other end knows who sends."""
         self.stream: Any = None
-        """What there is of its stream, from the first use on."""
+        """The endpoint's stream, from the first use on."""
         self.incoming: Any = None
-        """The active message of which fragments have come."""
+        """The incomplete active message."""
         self._known = False
-        """The other end is there, and says so."""
+        """The other end exists, and has said so."""
         self._left = False
         """The other end is closed."""
         self.ended = False
-        """So is this one, and nothing of it is waited for."""
+        """This end is closed, and nothing waits for it."""
         self.on_close: Callable[[Endpoint], object] = lambda endpoint: None
-        """Told of its end."""
+        """Called at the end."""
         super().__init__(worker)
 
     # Lanes, each from its first use on
 
     @cached_property
     def memory(self) -> Lane:
-        """For put, get and atomics."""
+        """Lane for put, get and atomics."""
         return self._lane(LaneKind.MEMORY, self.remote.main)
 
     @cached_property
     def tagged(self) -> Lane:
-        """For tagged messages."""
+        """Lane for tagged messages."""
         return self._lane(LaneKind.TAGGED, self.remote.main)
 
     @cached_property
     def messages(self) -> Lane:
-        """For streams, active messages and what drivers tell each other."""
+        """Lane for streams, active messages and messages between drivers."""
         address = self.remote.messages
         if address is None:
             raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"{self.remote} takes neither streams nor active messages")
@@ -110,23 +111,23 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     @property
     def lanes(self) -> list[Lane]:
-        """Those that have been used."""
+        """Lanes that have been used."""
         return [self.__dict__[name] for name in ("memory", "tagged", "messages") if name in self.__dict__]
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way on any of them, nor waits for the receiver of a stream."""
+        """Whether the lanes have no outstanding operation, and none waits for the receiver of a stream."""
         return all(lane.idle for lane in self.lanes) and not (self.stream is not None and self.stream.held)
 
     def check(self) -> None:
-        """Raise what keeps it from being used: INVALID_PARAM when it is closed, or its failure."""
+        """Raise the reason why the endpoint cannot be used: INVALID_PARAM when it is closed, or its failure."""
         if self._closed:
             self._check_open()
         if self.failure is not None:
             raise ucs_error(self.failure, f"{self!r} has failed")
 
     def connect(self, remote: WorkerAddress) -> None:
-        """It goes to this worker, where its other end is ready: what waits is sent."""
+        """Connect to this worker, where the other end is ready: send everything that waits."""
         self.remote = remote
         self.connected = True
         for lane in self.lanes:
@@ -148,10 +149,10 @@ class Endpoint(UcpObject, ucp_ep_h):
         header_length: int = 0,
         request: Request | Quiet | None = None,
     ) -> None:
-        """Send a message to the other end's driver, behind all that was sent on this lane before.
+        """Send a message to the other end's driver, behind everything that was sent on this lane before.
 
-        ``data``: at most one packet, which stays as it is until ``request`` is over; without a request it is kept
-        alive, and nobody hears of the end. Device access is granted here.
+        ``data``: at most one packet, which stays as it is until ``request`` is over. Without a request the message
+        keeps ``data`` alive, and its end is not reported. This method grants device access.
         """
         lane = self.messages
         if not self.wired:
@@ -162,7 +163,7 @@ class Endpoint(UcpObject, ucp_ep_h):
         sent.buffers = sent.buffers, data
         if length:
             sent.grants = (*sent.grants, (start, length, False))
-        # the request may be of more bytes than this message, so that its one descriptor has a length of its own
+        # the request may have more bytes than this message, so its one descriptor has a length of its own
         packet = (Piece(_SEND, _IMMEDIATE, length, 0, 0, start, 0, header),)
 
         def send() -> None:
@@ -172,24 +173,24 @@ class Endpoint(UcpObject, ucp_ep_h):
         lane.submit(send, 1, sent)
 
     def wire(self) -> None:
-        """Let the other end know of this one, if it can be told and was not."""
+        """Tell the other end about this one, if that is possible and was not done."""
         if not self.wired and self.remote.messages is not None:
             self.wired = True
             self.send_message(MessageKind.WIREUP_REQUEST, memoryview(self.worker.pack_address()))
 
     def heard(self) -> None:
-        """The other end has said who it is."""
+        """Note that the other end has said who it is."""
         self._known = True
 
     def gone(self) -> None:
-        """The other end was closed."""
+        """Note that the other end was closed."""
         self._left = True
         self.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
 
-    # Its end
+    # The end
 
     def fail(self, status: UcsStatus) -> None:
-        """It cannot be used any more. Its requests and the application are told by the next progress, once."""
+        """Fail the endpoint. The next progress tells its requests and the application, once."""
         if self.failure is None and not self.ended:
             self.failure = status
             self.worker.soon.append(self._tell_failure)
@@ -213,12 +214,12 @@ class Endpoint(UcpObject, ucp_ep_h):
             self.err_handler(self.err_arg, self, self.failure)
 
     def _give_up(self, lane: Lane) -> None:
-        """Let the NIC end what is under way on a lane: it does not wait for answers any more."""
+        """Let the NIC end the outstanding operations of a lane without waiting for answers."""
         if not lane.idle and lane.number in self.worker.peers:
             self.worker.peers.fail(lane.number)
 
     def disconnect(self, request: Request) -> None:
-        """Close it when all that is under way has ended; ``request`` ends then. The other end is told."""
+        """Close the endpoint when all operations have ended, and tell the other end; ``request`` ends then."""
         for child in list(self._children.values()):
             child.close()
         self._closed = True
@@ -227,7 +228,7 @@ class Endpoint(UcpObject, ucp_ep_h):
 
         def over() -> bool:
             nonlocal said
-            if self.ended:  # it was cut short
+            if self.ended:  # closing was cut short
                 return True
             if not self.idle:
                 return False
@@ -248,7 +249,7 @@ class Endpoint(UcpObject, ucp_ep_h):
             self.worker.waiters.append(over)
 
     def cut_short(self) -> None:
-        """It is being closed, and its worker does not wait for that: what is under way ends with CANCELED."""
+        """Stop waiting for an endpoint that is being closed: outstanding operations end with CANCELED."""
         if not self.ended:
             request = self.worker.closing.get(self)
             calls: list[Callable[[], object]] = [self._release]
@@ -257,13 +258,13 @@ class Endpoint(UcpObject, ucp_ep_h):
             call_all(calls)
 
     def _release(self) -> None:
-        """Close it now: what is under way ends with CANCELED, and then the NIC touches nothing of it any more.
+        """Close the endpoint now: outstanding operations end with CANCELED, and the NIC leaves their buffers.
 
-        Of a worker that is being destroyed the NIC goes on with what it has: that waits for it.
+        If the worker is being destroyed, the NIC goes on with its operations, and the worker waits for them.
         """
         worker = self.worker
         self.ended = True
-        # messages that are read from the peer, or that the peer has not read, are not counted by a lane
+        # a lane does not count messages that are read from the peer, or that the peer has not read
         busy = [lane for lane in self.lanes if not lane.idle or worker.peers.busy(lane.number)]
         engine = [request for lane in busy for request in worker.requests_to(lane.number)]
         requests = dict.fromkeys(each.context for each in engine if isinstance(each.context, Request))
@@ -282,19 +283,19 @@ class Endpoint(UcpObject, ucp_ep_h):
         call_all([*calls, lambda: self._tell_now(first)])
 
     def _tell_now(self, first: int) -> None:
-        """Do what was left to the next progress from this place on: who closes by force is not to wait for it."""
+        """Run the tasks of the next progress from this place on: a forced close does not wait for it."""
         soon = self.worker.soon
         left = [soon.pop() for _ in range(len(soon) - first)]
         call_all(reversed(left))
 
     def say_gone(self) -> None:
-        """Tell the other end, if it can know of this one."""
+        """Tell the other end about the closing, if it can know this one."""
         told = self.wired or self._known
         if told and not self._left and self.connected and self.remote.messages is not None:
             self.send_message(MessageKind.GONE, memoryview(b""))
 
     def _end(self) -> None:
-        """It is closed, and found by nobody any more."""
+        """End the endpoint: nothing finds it any more."""
         self.ended = True
         self.worker.closing.pop(self, None)
         self.on_close(self)
@@ -303,7 +304,7 @@ class Endpoint(UcpObject, ucp_ep_h):
         call_all([functools.partial(each.endpoint_ended, self, _CANCELED) for each in self.worker.followers])
 
     def describe(self) -> str:
-        """What it is and does, in lines."""
+        """Describe the endpoint, in lines."""
         lanes = ", ".join(f"{lane.kind.name.lower()} ({lane.posted - lane.done} under way)" for lane in self.lanes)
         state = "failed: " + self.failure.name if self.failure is not None else "connected"
         return (

@@ -1,9 +1,9 @@
-"""Fences of a worker: what was posted before ends before anything begins that is posted after.
+"""Fences of a worker: all earlier operations end before any later operation begins.
 
-Memory operations are what a fence is about: messages wait for those before it, but nothing waits for messages, which
-may lie unread for as long as their receiver likes. Within one lane everything is in order as it is, so that only
-what goes another way has to be held until all before the fence has been answered: by the NIC, where no message is
-under way, as it cannot tell one from a memory operation; else by the driver.
+Fences concern memory operations: messages wait for earlier memory operations, but nothing waits for messages, which
+may lie unread for as long as their receiver likes. Operations within one lane are in order anyway. So a fence only
+holds operations that go another way until all operations before it have been answered. The NIC holds them if no
+message is outstanding, because it cannot distinguish messages from memory operations; else the driver does.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ __all__ = ["FencedLane", "Fences"]
 
 
 class FencedLane(Protocol):
-    """A lane as fences know it: see :class:`amoeba.openucx.ucp.lanes.Lane`."""
+    """A lane in the eyes of fences: see :class:`amoeba.openucx.ucp.lanes.Lane`."""
 
     @property
     def posted(self) -> int: ...
@@ -26,10 +26,10 @@ class FencedLane(Protocol):
 
 
 class _Fence:
-    """One of them.
+    """One fence.
 
-    ``pending``: how far each lane had been posted to, of lanes on which memory operations are under way.
-    ``before``: the same of lanes on which something waited to be posted, which it does not concern.
+    ``pending``: the operations posted to each lane before the fence, for lanes with outstanding memory operations.
+    ``before``: the same for lanes with waiting operations, which the fence does not concern.
     """
 
     __slots__ = ("before", "pending")
@@ -40,7 +40,7 @@ class _Fence:
 
     @property
     def over(self) -> bool:
-        """Whether nothing that was posted before it is under way."""
+        """Return whether everything before the fence has ended."""
         for lane, mark in list(self.pending.items()):
             if lane.done >= mark:
                 del self.pending[lane]
@@ -48,7 +48,7 @@ class _Fence:
 
 
 class Fences:
-    """Those of a worker behind which something may have to wait, oldest first."""
+    """The fences of a worker behind which something may have to wait, oldest first."""
 
     __slots__ = ("_fences",)
 
@@ -56,9 +56,9 @@ class Fences:
         self._fences: list[_Fence] = []
 
     def raise_one(self, memory: Iterable[FencedLane], held: Iterable[FencedLane]) -> bool:
-        """A fence between all that was posted and all that will be; whether there is any that matters.
+        """Put a fence between all earlier and all later operations; return whether any fence matters.
 
-        ``memory``: the lanes of memory operations; ``held``: lanes on which something waits.
+        ``memory``: the lanes of memory operations; ``held``: lanes with waiting operations.
         """
         pending = {lane: lane.posted for lane in memory if lane.done != lane.posted}
         if pending:
@@ -66,23 +66,23 @@ class Fences:
         return bool(self._fences)
 
     def may_begin(self, lane: FencedLane) -> bool:
-        """Whether the next operation of a lane may go on."""
+        """Return whether the next operation of a lane may go on."""
         while self._fences and self._fences[0].over:
             del self._fences[0]
         begun = lane.begun
         for fence in reversed(self._fences):
             if begun >= fence.before.get(lane, 0):
-                # the youngest before it is about all that older ones are about
+                # the youngest fence before the operation covers all older ones
                 return fence.over or fence.pending.keys() == {lane}
         return True
 
     def all_begun(self, held: Iterable[FencedLane]) -> bool:
-        """Whether nothing waits to be posted that was there before the youngest of them. ``held``: as above."""
+        """Return whether all operations that waited before the youngest fence are posted. ``held``: as above."""
         return all(lane.begun >= self._fences[-1].before.get(lane, 0) for lane in held) if self._fences else True
 
     @property
     def over(self) -> bool:
-        """Whether none holds anything."""
+        """Whether no fence holds anything."""
         while self._fences and self._fences[0].over:
             del self._fences[0]
         return not self._fences

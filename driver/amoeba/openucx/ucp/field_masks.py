@@ -1,11 +1,11 @@
-"""What UCP's structures have in common: a mask that says which of their fields count.
+"""Common parts of UCP's structures: a mask that says which of their fields count.
 
-In C a program sets fields and their bits in ``field_mask``; what has no bit is not looked at. Here a field that is
-not None counts. A mask can be given all the same, and then it alone says what counts: a masked field that is None is
-NULL where NULL is something, and UCS_ERR_INVALID_PARAM where a number is meant. Bits that no field has are ignored.
+A C program sets fields and their bits in ``field_mask``; UCX ignores fields without their bit. Here a field that is
+not None counts. If a mask is given, it alone says which fields count: a masked field that is None is NULL for a
+pointer, and UCS_ERR_INVALID_PARAM for a number. Unknown bits are ignored.
 
-:class:`Parameters` go into a call: :meth:`Parameters.taken` checks them before anything else is done.
-:class:`Attributes` come out of it: the call fills those that the mask asks for; without a mask, all of them.
+:class:`Parameters` go into a call, which first checks them with :meth:`Parameters.taken`. :class:`Attributes` come
+out of it: the call fills the fields of the mask; without a mask, all of them.
 """
 
 import enum
@@ -22,9 +22,9 @@ __all__ = ["Attributes", "Counted", "Masked", "OperationParameters", "Parameters
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """In the annotation of a field: the bit with which it counts, and what it may hold.
+    """Annotation of a field: the bit with which it counts, and the values it may hold.
 
-    No two are equal, though their numbers may be: ``Annotated`` would take one for the other.
+    Annotations are never equal, though their numbers may be: ``Annotated`` would take one for the other.
     """
 
     bit: enum.IntFlag
@@ -62,13 +62,13 @@ class Masked:
 
     @classmethod
     def fields_by_bit(cls) -> dict[str, int]:
-        """The bit of every field that has one, in C's order."""
+        """Return the bit of every field that has one, in C's order."""
         return {each.name: each.bit for each in cls._counted}
 
     def given_mask(self) -> int | None:
-        """The mask that was given, without bits that no field has; None if the fields say it.
+        """Return the given mask without unknown bits; None if the fields tell.
 
-        Raises UCS_ERR_INVALID_PARAM for what is no mask.
+        Raises UCS_ERR_INVALID_PARAM for anything but a mask.
         """
         given = getattr(self, self.MASK)
         if given is None:
@@ -81,7 +81,7 @@ class Masked:
         return int(unsigned(self.MASK_BITS)(name, given))
 
     def set_mask(self) -> int:
-        """The bits of fields that are not None."""
+        """Return the bits of fields that are not None."""
         mask = 0
         for each in self._counted:
             if getattr(self, each.name) is not None:
@@ -90,7 +90,7 @@ class Masked:
 
 
 class Parameters(Masked):
-    """What a call is given."""
+    """The parameters of a call."""
 
     @property
     def mask(self) -> int:
@@ -100,9 +100,9 @@ class Parameters(Masked):
 
     @classmethod
     def taken(cls, given: Any, name: str = "params") -> Self:
-        """A copy of a structure with what counts, checked: what does not is None, and the mask is set.
+        """Return a checked copy: fields that do not count are None, and the mask is set.
 
-        Raises UCS_ERR_INVALID_PARAM, naming the field, for one that holds what it cannot, and for another structure.
+        Raises UCS_ERR_INVALID_PARAM, naming the field, for a wrong value, and for another structure.
         """
         if not isinstance(given, cls):
             raise wrong_type(name, f"a {cls.__name__}", given)
@@ -115,7 +115,7 @@ class Parameters(Masked):
 
 
 class OperationParameters(Parameters):
-    """What an operation is given: a mask that holds flags, too, above the bits of the fields."""
+    """The parameters of an operation: their mask has flags, too, above the bits of the fields."""
 
     MASK: ClassVar[str] = "op_attr_mask"
     MASK_BITS: ClassVar[int] = 32
@@ -139,7 +139,7 @@ _OP_FIELDS = _OP_BITS & 0xFFFF
 
 
 class Attributes(Masked):
-    """What a call fills."""
+    """A structure that a call fills."""
 
     @property
     def mask(self) -> int:
@@ -148,11 +148,11 @@ class Attributes(Masked):
         return self._all_bits if given is None else given
 
     def asks(self, name: str) -> bool:
-        """Whether a field is asked for."""
+        """Return whether the mask asks for a field."""
         return bool(self.mask & self.fields_by_bit()[name])
 
     def fill(self, **values: Any) -> Self:
-        """Set those of these fields that are asked for; returns the structure itself."""
+        """Set the fields of these that the mask asks for, and return the structure."""
         for name, value in values.items():
             if self.asks(name):
                 setattr(self, name, value)
@@ -160,7 +160,7 @@ class Attributes(Masked):
 
     @classmethod
     def expected(cls, given: Any, name: str = "attr") -> Self:
-        """The structure, if it is one of these with a mask that can be meant. Raises UCS_ERR_INVALID_PARAM."""
+        """Return the structure if it is one of these with a valid mask. Raises UCS_ERR_INVALID_PARAM."""
         if not isinstance(given, cls):
             raise wrong_type(name, f"a {cls.__name__}", given)
         given.given_mask()

@@ -1,8 +1,8 @@
 """Flushes: they end when all memory operations before them have been done at their targets.
 
-A completion is a delivery, and completions of a lane come in the order of its operations, so a flush counts: nothing
-is sent. It tells the first error of operations of which there was no request. If operations that it waits for are
-cancelled, because their endpoint is closed by force, it says so.
+A completion is a delivery, and completions of a lane come in the order of its operations, so a flush counts them: it
+sends nothing. A flush reports the first error of operations without a request. It reports CANCELED if operations that
+it waits for are cancelled by a forced close of their endpoint.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _OK = UcsStatus.UCS_OK
 
 
 class Flush(CountingRequest):
-    """What a flush returns while something is under way."""
+    """The request of a flush while operations are outstanding."""
 
     __slots__ = ("_lanes", "_pending", "_status")
 
@@ -30,13 +30,13 @@ class Flush(CountingRequest):
         super().__init__(worker, callback=read.callback, user_data=read.user_data)
         self.use(read.request)
         self._lanes = lanes
-        """Those whose errors it tells."""
+        """Lanes whose errors the flush reports."""
         self._pending = [(lane, lane.posted) for lane in lanes if lane.done != lane.posted]
         self._status = _OK
-        """CANCELED if operations before it have been cancelled."""
+        """CANCELED if operations before the flush have been cancelled."""
 
     def look(self) -> bool:
-        """Whether it is over, with what has to be done then."""
+        """Return whether the flush is over, and end it then."""
         if not self.done:
             pending = self._pending
             while pending:
@@ -60,10 +60,10 @@ class Flush(CountingRequest):
 
 
 def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadParam) -> Request | None:
-    """Wait for all memory operations on these lanes; None if none is under way.
+    """Wait for all memory operations on these lanes; return None if none is outstanding.
 
-    Raises the first error of operations without a request if that is known now, and NO_RESOURCE if it has to be over
-    at once and is not.
+    Raises the first error of operations without a request if that is known now. Raises NO_RESOURCE if the flush must
+    be over at once and is not.
     """
     # the NIC has done with an endpoint that has ended; the ends of its operations may still have to be counted
     for_memory = [lane for lane in lanes if lane.for_memory and not lane.endpoint.ended]
@@ -77,7 +77,7 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
             raise ucs_error(status, "an operation without a request has failed")
         return None
     if read.forced:
-        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are under way: a flush is not over at once")
+        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are outstanding: a flush is not over at once")
     request = Flush(worker, for_memory, read)
     worker.rings.announce()
     worker.waiters.append(request.look)
@@ -86,7 +86,7 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
 
 
 def _outcome(lanes: Iterable[Lane | WorkerLane]) -> UcsStatus:
-    """The first error on these lanes, which nobody is told again."""
+    """Take the first error on these lanes, so that it is reported once."""
     told = _OK
     for lane in lanes:
         if lane.error is not None:

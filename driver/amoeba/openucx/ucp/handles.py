@@ -1,7 +1,7 @@
 """The opaque handles, callbacks and numbers of ``ucp/api/ucp_def.h``, as types.
 
-A handle in C is a pointer to what only the library knows. Here it is an object of one of these classes, which hold
-nothing: what implements a handle derives from it, so that structures and checks know it from below.
+A handle in C is a pointer to a structure of the library. Here it is an object of one of these classes, which are
+empty: the implementation of a handle derives from its class, so that structures and checks know the class from below.
 """
 
 from collections.abc import Callable
@@ -42,13 +42,13 @@ __all__ = [
 
 
 class ucp_context_h:
-    """What an application has opened: features and memory, shared by its workers."""
+    """A context: features and memory, shared by its workers."""
 
     __slots__ = ()
 
 
 class ucp_worker_h:
-    """What makes progress, and receives."""
+    """A worker, which makes progress and receives."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class ucp_ep_h:
 
 
 class ucp_listener_h:
-    """What takes connection requests to a socket address."""
+    """A listener, which takes connection requests to a socket address."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class ucp_rkey_h:
 
 
 class ucp_tag_message_h:
-    """A tagged message that a probe has taken out of the others' way."""
+    """A tagged message that a probe has removed."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ ucp_address_t: TypeAlias = bytes
 ucp_tag_t: TypeAlias = int
 """64 bits."""
 ucp_datatype_t: TypeAlias = int
-"""64 bits: a class (:class:`ucp_dt_type`), and above it what the class says."""
+"""64 bits: a class (:class:`ucp_dt_type`), and above it the number of the class."""
 ucs_sock_addr_t: TypeAlias = tuple[Any, ...]
 """A socket address as :mod:`socket` has it: (host, port), or with IPv6 (host, port, flow, scope)."""
 ucs_cpu_set_t: TypeAlias = frozenset[int]
@@ -103,7 +103,7 @@ ucs_cpu_set_t: TypeAlias = frozenset[int]
 ucp_request_init_callback_t: TypeAlias = Callable[[Any], None]
 """``(request)``: once per request memory, when it is first used."""
 ucp_request_cleanup_callback_t: TypeAlias = Callable[[Any], None]
-"""``(request)``: when the request memory is given up."""
+"""``(request)``: when the request memory is released."""
 ucp_send_callback_t: TypeAlias = Callable[[Any, UcsStatus], None]
 """``(request, status)``."""
 ucp_send_nbx_callback_t: TypeAlias = Callable[[Any, UcsStatus, Any], None]

@@ -1,9 +1,9 @@
-"""Lanes that nobody uses give their entries of the peer table to others, and their PDCs at the target.
+"""Idle lanes release their entries of the peer table, and their PDCs at the target, to other lanes.
 
-A NIC has fewer entries than a worker may have lanes, and each open one takes one of the target's packet delivery
-contexts, too. So a lane is open only while it is used, or while there is room: where there is none, the one that was
-not used for longest is closed, and opened again when it is used. It had nothing under way, so nothing changes its
-order.
+A NIC has fewer entries than a worker may have lanes, and each open lane takes one of the target's packet delivery
+contexts, too. So an idle lane stays open only while entries are free. Without a free entry, the worker closes the
+lane that was idle for longest, and opens it again when it is used. A closed lane has no outstanding operation, so its
+order does not change.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ from amoeba.transport.peers import PeerMap
 __all__ = ["IdleLanes", "OpenLane", "Shortage"]
 
 _SPARE = 4
-"""Entries of the peer table that lanes leave to those who are read from without an endpoint."""
+"""Entries of the peer table that lanes leave to peers that are read from without an endpoint."""
 
 
 class OpenLane(Protocol):
-    """A lane, as this needs it."""
+    """The parts of a lane that this module uses."""
 
     noted: int
 
@@ -40,7 +40,7 @@ class OpenLane(Protocol):
 
 
 class Shortage:
-    """Of entries of one NIC's peer table: which lanes wait for one, of all workers on it."""
+    """The lanes that wait for entries of one NIC's peer table, of all its workers."""
 
     def __init__(self) -> None:
         self.waiting: set[OpenLane] = set()
@@ -54,21 +54,24 @@ class IdleLanes:
         self._peers = peers
         self._shortage = shortage
         self._open: dict[OpenLane, None] = {}
-        """Oldest first, as far as somebody has looked."""
+        """Oldest first, as of the latest look."""
         self._by_target: Counter[int] = Counter()
         """Entries in use by the target's IPv4 address, also while they are being closed."""
         self._closing: Counter[int] = Counter()
-        """Of these, those that are being closed."""
+        """The entries of ``_by_target`` that are being closed."""
         self._waiting: dict[OpenLane, int] = {}
-        """Those that could not be opened, with their targets."""
+        """Lanes that could not be opened, with their targets."""
         self._wanted: Counter[int] = Counter()
-        """How many these are, by target."""
+        """Number of waiting lanes by target."""
         self._most_per_target = max(nic.parameters.target_pdcs // 2, 3)
-        """Half of what the target has, as others have PDCs there, too; it is taken for a NIC like this one."""
+        """Half of the target's PDCs, because others have PDCs there, too; the target is assumed to equal this NIC."""
 
     def open(self, lane: OpenLane) -> None:
-        """Store an entry for it. Raises FI_ENOSPC if there is none now, FI_EAGAIN if it is not known where it goes;
-        it is to be tried again then."""
+        """Open an entry for a lane.
+
+        Raises FI_ENOSPC if no entry is free now, FI_EAGAIN if the lane's address is unknown; the caller tries again
+        later.
+        """
         if lane.address is None:
             raise fabric_error(Errno.FI_EAGAIN, "the endpoint is not connected yet")
         target = lane.address.ip
@@ -91,7 +94,7 @@ class IdleLanes:
         self._open[lane] = None
 
     def close(self, lane: OpenLane) -> None:
-        """Give its entry back, when all before has been answered; it is idle, or has failed."""
+        """Release the entry of a lane that is idle or has failed, when everything before has been answered."""
         self.forget(lane)
         if lane not in self._open:
             return
@@ -107,24 +110,24 @@ class IdleLanes:
         self._peers.forget(lane.number, closed)
 
     def forget(self, lane: OpenLane) -> None:
-        """It does not wait for an entry any more."""
+        """Stop waiting for an entry for a lane."""
         target = self._waiting.pop(lane, None)
         if target is not None:
             self._wanted[target] -= 1
             self._shortage.waiting.discard(lane)
 
     def release(self) -> None:
-        """The worker is closed: its lanes wait for nothing any more."""
+        """Stop waiting for entries: the worker is closed."""
         for lane in list(self._waiting):
             self.forget(lane)
 
     def help(self) -> int:
-        """Close a lane if other workers on the NIC need entries; how many."""
+        """Close a lane if other workers on the NIC need entries; return how many were closed."""
         others = len(self._shortage.waiting) - len(self._waiting)
         return self._close_oldest(None) if others > self._closing.total() else 0
 
     def _close_oldest(self, target: int | None) -> int:
-        """Close the lane that was not used for longest, to this target if one is named; how many."""
+        """Close the lane that was idle for longest, to this target if one is named; return how many were closed."""
         self._look()
         for lane in self._open:
             assert lane.address is not None
@@ -134,7 +137,7 @@ class IdleLanes:
         return 0
 
     def _look(self) -> None:
-        """Put those that were used since somebody looked behind the others. Nobody is told of each use."""
+        """Move lanes that were used since the latest look behind the others. Lanes do not report each use."""
         for lane in [lane for lane in self._open if lane.noted != lane.posted]:
             lane.noted = lane.posted
             del self._open[lane]

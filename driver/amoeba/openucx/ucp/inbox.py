@@ -1,7 +1,7 @@
-"""Where messages of streams, active messages and wireup land: buffers that take message after message.
+"""Buffers in which messages of streams, active messages and wireup land, one after the other.
 
-A message is used in place: it holds its buffer until it is released, and the NIC gets the buffer back when it has
-used it up and nobody holds anything of it. While the application holds much, there are more buffers.
+A message is used in place: it holds its buffer until it is released. The NIC gets a buffer back when it has used the
+buffer up and nobody holds a message in it. While the application holds many messages, more buffers are in use.
 """
 
 from collections import deque
@@ -18,15 +18,15 @@ __all__ = ["Chunk", "Inbox"]
 _DONE = int(ReturnCode.OK)
 _BUFFER_SIZE = 1 << 18
 _POSTED = 4
-"""Buffers that the NIC has, so that one can be used up while the driver does something else."""
+"""Buffers that the NIC has, so that it can fill one while the driver does something else."""
 _MAX_SPARE = 4
-"""Buffers that are kept though neither NIC nor application needs them."""
+"""Maximum buffers that are kept though neither NIC nor application needs them."""
 _CROWD = 32
-"""Buffers besides those of the NIC that messages may fill which the application has not been given."""
+"""Maximum buffers besides those of the NIC that may be full of messages which the application has not been given."""
 
 
 class _Buffer:
-    """Memory for messages. ``held``: how many of them somebody uses."""
+    """Memory for messages. ``held``: messages in it that are in use."""
 
     __slots__ = ("address", "held", "posted", "spent", "view")
 
@@ -36,11 +36,11 @@ class _Buffer:
         self.held = 0
         self.posted = False
         self.spent = False
-        """Somebody may look at it for as long as he likes: it is not used again."""
+        """The application may use the buffer for as long as it likes: the inbox does not use it again."""
 
 
 class Chunk:
-    """A message, or what is left of it, in the buffer where it landed."""
+    """A message, or the rest of it, in the buffer where it landed."""
 
     __slots__ = ("_buffer", "_inbox", "view")
 
@@ -51,21 +51,21 @@ class Chunk:
         buffer.held += 1
 
     def release(self) -> None:
-        """It is used no more. Idempotent."""
+        """Release the message. Idempotent."""
         buffer = self._buffer
         if buffer is not None:
             self._buffer = None  # type: ignore[assignment]  # so that a second call does nothing
             self._inbox.let_go(buffer)
 
     def abandon(self) -> None:
-        """The application has it, and will not say when it does not need it any more. Idempotent."""
+        """Leave the message to the application, which does not release it. Idempotent."""
         if self._buffer is not None:
             self._buffer.spent = True
             self.release()
 
 
 class Letter(NamedTuple):
-    """A message as it has come."""
+    """An arrived message."""
 
     source: int
     """IPv4 address of the sender's NIC, and 32 bits of its context."""
@@ -75,7 +75,7 @@ class Letter(NamedTuple):
 
 
 class Inbox:
-    """Keeps receives posted, and makes letters of what arrives. ``payload``: bytes of the longest message."""
+    """Keeps receives posted, and makes letters of arrivals. ``payload``: bytes of the longest message."""
 
     def __init__(self, receives: Receives, payload: int, size: int = _BUFFER_SIZE) -> None:
         self._receives = receives
@@ -83,13 +83,13 @@ class Inbox:
         self._size = size
         self._spare: list[_Buffer] = []
         self._out = 0
-        """Buffers that the NIC does not have, and somebody uses."""
+        """Buffers in use that the NIC does not have."""
         self._open = True
         self.malformed = 0
         """Messages that were dropped: without immediate data, or longer than a packet."""
 
     def start(self) -> None:
-        """Post the first buffers: the NIC's context has been enabled."""
+        """Post the first buffers after the NIC's context was enabled."""
         for _ in range(_POSTED):
             self._post()
 
@@ -104,11 +104,11 @@ class Inbox:
         self._receives.post(receive, self._payload, False)
 
     def take(self, ready: deque[Arrival]) -> Letter | None:
-        """The oldest message; None: there is none. Its chunk is to be released."""
+        """Return the oldest message, or None. The caller releases its chunk."""
         while ready:
             arrival = ready.popleft()
             buffer = arrival.context
-            if buffer is None:  # immediate data of a memory operation, which nobody here asks for
+            if buffer is None:  # immediate data of a memory operation, which no receiver here asks for
                 self.malformed += 1
                 continue
             letter = None
@@ -131,7 +131,7 @@ class Inbox:
         return None
 
     def let_go(self, buffer: _Buffer) -> None:
-        """One message less of a buffer is used."""
+        """Count a message of a buffer as released."""
         buffer.held -= 1
         if not buffer.held and not buffer.posted:
             self._out -= 1
@@ -139,7 +139,7 @@ class Inbox:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many buffers are used that what nobody has asked for should not lie in one for long."""
+        """Whether so many buffers are in use that messages without a receiver should not stay in one for long."""
         return self._out >= _CROWD
 
     def _keep(self, buffer: _Buffer) -> None:
@@ -147,5 +147,5 @@ class Inbox:
             self._spare.append(buffer)
 
     def close(self) -> None:
-        """Post no more."""
+        """Stop posting."""
         self._open = False

@@ -1,4 +1,4 @@
-"""Peers that are dead without anybody having noticed: those that nothing is sent to, and that said nothing."""
+"""Detection of dead peers to which nothing is sent."""
 
 import contextlib
 import math
@@ -17,8 +17,8 @@ __all__ = ["Keepalive"]
 class Keepalive:
     """Asks the NICs behind endpoints with an error handler for a sign of life, every ``interval`` seconds.
 
-    One that does not answer is given up by this side's NIC, which fails the endpoint. While something is under way to
-    a peer, the NIC does that without being asked to. ``interval`` 0 or infinite: nobody is asked.
+    This side's NIC gives up a peer that does not answer, which fails the endpoint. While operations to a peer are
+    outstanding, the NIC does that without being asked to. ``interval`` 0 or infinite disables keepalive.
     """
 
     def __init__(self, endpoints: Mapping[tuple[Identity, int], Endpoint], interval: float) -> None:
@@ -29,7 +29,7 @@ class Keepalive:
         """Lanes whose peers have not answered yet."""
 
     def look(self, worker: WorkerBase) -> None:
-        """Ask, if it is time to."""
+        """Ask the peers, if the interval is over."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._interval
@@ -49,7 +49,7 @@ class Keepalive:
         def answered(status: int) -> None:
             self._asked.discard(lane.number)
 
-        # without room in the ring or the peer table: the next time
+        # no free space in the ring or the peer table: the next time
         with contextlib.suppress(FabricError):
             lane.entry()
             worker.peers.ping(lane.number, answered, more=True)

@@ -1,9 +1,9 @@
-"""What the fields of structures, and arguments, may hold: one check per kind of C's types.
+"""Values of structures' fields and of arguments: one check per kind of C's types.
 
-A :data:`Kind` takes what an argument is called and what was given, and returns it as the driver uses it: numbers as
-members of their enumeration, everything else as it is. It raises UCS_ERR_INVALID_PARAM for what cannot be meant. None
-is C's NULL: pointers may be None, numbers may not. Bits of flags that this release does not know are left out, as
-newer programs set them.
+A :data:`Kind` takes the name of an argument and the given value, and returns the value as the driver uses it: numbers
+as members of their enumeration, everything else unchanged. It raises UCS_ERR_INVALID_PARAM for an impossible value.
+None is C's NULL: pointers may be None, numbers may not. Unknown bits of flags are dropped, because newer programs set
+them.
 """
 
 import enum
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Callable[[str, Any], Any]
-"""``(name, given)``, returning what is used."""
+"""``(name, given)``, returning the value to use."""
 _Member = TypeVar("_Member", bound=enum.IntEnum)
 _IPV4_FIELDS = 2
 _IPV6_FIELDS = 4
@@ -53,7 +53,7 @@ _PORTS = 1 << 16
 
 
 def integer(name: str, given: Any) -> int:
-    """Any whole number, also one of NumPy's; not a float, nor text."""
+    """Check for any whole number, also one of NumPy's; not a float, nor text."""
     try:
         return operator.index(given)
     except TypeError:
@@ -61,7 +61,7 @@ def integer(name: str, given: Any) -> int:
 
 
 def unsigned(bits: int) -> Kind:
-    """C's unsigned integers."""
+    """Make the check of C's unsigned integers."""
     end = 1 << bits
 
     def check(name: str, given: Any) -> int:
@@ -74,7 +74,7 @@ def unsigned(bits: int) -> Kind:
 
 
 def signed(bits: int) -> Kind:
-    """C's signed integers."""
+    """Make the check of C's signed integers."""
     end = 1 << bits - 1
 
     def check(name: str, given: Any) -> int:
@@ -87,7 +87,7 @@ def signed(bits: int) -> Kind:
 
 
 def _number(number: int) -> str:
-    """A number in an error: one of many digits is not printed, which Python may refuse to do."""
+    """Print a number in an error; not one of many digits, which Python may refuse to do."""
     return str(number) if number.bit_length() <= 128 else f"an integer of {number.bit_length()} bits"
 
 
@@ -95,17 +95,17 @@ INT = signed(32)
 UINT32 = unsigned(32)
 UINT64 = unsigned(64)
 SIZE = unsigned(64)
-"""``size_t``, in bytes unless something else is counted."""
+"""``size_t``, in bytes unless another unit is named."""
 
 
 def refuse_other(name: str, given: Any, expected: type[enum.Enum]) -> None:
-    """Raise UCS_ERR_INVALID_PARAM for a member of another enumeration, which as a number means something else."""
+    """Raise UCS_ERR_INVALID_PARAM for a member of another enumeration, whose number means something else."""
     if isinstance(given, enum.Enum) and not isinstance(given, expected):
         raise invalid_param(f"{name}: expected a {expected.__name__}, got {type(given).__name__}.{given.name}")
 
 
 def known_bits(flags: type[enum.IntFlag]) -> int:
-    """All bits that have a name. The complement of no flags may have others."""
+    """Return all bits that have a name. The complement of no flags may have others."""
     known = 0
     for each in flags:
         known |= each
@@ -113,7 +113,7 @@ def known_bits(flags: type[enum.IntFlag]) -> int:
 
 
 def bits_of(flags: type[enum.IntFlag], bits: int) -> Kind:
-    """Flags in an unsigned integer of ``bits``, without those that are not known."""
+    """Make the check of flags in an unsigned integer of ``bits``, which drops unknown flags."""
     known = known_bits(flags)
     number = unsigned(bits)
 
@@ -125,7 +125,7 @@ def bits_of(flags: type[enum.IntFlag], bits: int) -> Kind:
 
 
 def one_of(members: type[_Member], end: _Member | None = None) -> Kind:
-    """A member of an enumeration; ``end`` is C's marker of its end, which is none."""
+    """Make the check of a member of an enumeration; ``end`` is C's marker of its end, which is no member."""
     valid = {int(member): member for member in members if end is None or member < end}
 
     def check(name: str, given: Any) -> _Member:
@@ -140,7 +140,7 @@ def one_of(members: type[_Member], end: _Member | None = None) -> Kind:
 
 
 def instance_of(kind: type) -> Kind:
-    """An object of the driver: a handle, or a structure inside a structure."""
+    """Make the check of an object of the driver: a handle, or a structure inside a structure."""
 
     def check(name: str, given: Any) -> Any:
         if not isinstance(given, kind):
@@ -151,7 +151,7 @@ def instance_of(kind: type) -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """The same, or None: a pointer that may be NULL."""
+    """Make the check of a pointer that may be NULL: None, or ``kind``."""
 
     def check(name: str, given: Any) -> Any:
         return None if given is None else kind(name, given)
@@ -160,19 +160,19 @@ def optional(kind: Kind) -> Kind:
 
 
 def anything(name: str, given: Any) -> Any:
-    """``void *`` of the application: never looked at."""
+    """Pass ``void *`` of the application, which the driver never reads."""
     return given
 
 
 def callback(name: str, given: Any) -> Any:
-    """A function, or None."""
+    """Check for a function, or None."""
     if given is not None and not callable(given):
         raise wrong_type(name, "a function or None", given)
     return given
 
 
 def handler(kind: type) -> Kind:
-    """A handler inside a structure: its function is looked at, its argument is the application's."""
+    """Make the check of a handler inside a structure: its function is checked, its argument is the application's."""
     structure = instance_of(kind)
 
     def check(name: str, given: Any) -> Any:
@@ -187,7 +187,7 @@ _AM_PRIVATE_FLAGS = 1 << 15
 
 
 def am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
-    """Flags of a handler of active messages; from bit 15 on they are the library's, and refused (``ucp_am.c``)."""
+    """Check flags of a handler of active messages; flags from bit 15 on are the library's (``ucp_am.c``)."""
     refuse_other(name, given, ucp_am_cb_flags)
     if UINT32(name, given) >= _AM_PRIVATE_FLAGS:
         raise invalid_param(f"{name}: expected flags below {_AM_PRIVATE_FLAGS:#x}, got {given:#x}")
@@ -195,7 +195,7 @@ def am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
 
 
 def text(name: str, given: Any) -> str:
-    """``const char *``: a string without the character that ends C's."""
+    """Check for ``const char *``: a string without the character that ends C's."""
     if not isinstance(given, str):
         raise wrong_type(name, "a str", given)
     if "\0" in given:
@@ -208,14 +208,14 @@ NAME = optional(text)
 
 
 def real(name: str, given: Any) -> float:
-    """``double``."""
+    """Check for ``double``."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise wrong_type(name, "a number", given)
     return float(given)
 
 
 def memory_address(name: str, given: Any) -> Any:
-    """``void *`` to memory: a buffer, an address in this process, or None."""
+    """Check for ``void *`` to memory: a buffer, an address in this process, or None."""
     if given is None:
         return None
     if isinstance(given, int):
@@ -228,7 +228,7 @@ def memory_address(name: str, given: Any) -> Any:
 
 
 def packed_address(name: str, given: Any) -> bytes:
-    """A worker's address: any buffer of bytes."""
+    """Check for a worker's address: any buffer of bytes."""
     try:
         return bytes(memoryview(given))
     except TypeError:
@@ -236,7 +236,7 @@ def packed_address(name: str, given: Any) -> bytes:
 
 
 def socket_address(name: str, given: Any) -> tuple[Any, ...]:
-    """An address as :mod:`socket` has it: (host, port), with IPv6 also flow and scope."""
+    """Check for an address as :mod:`socket` has it: (host, port), with IPv6 also flow and scope."""
     form = "(host, port), as socket has it"
     if not isinstance(given, tuple | list) or len(given) not in (_IPV4_FIELDS, _IPV4_FIELDS + 1, _IPV6_FIELDS):
         raise wrong_type(name, form, given)
@@ -250,7 +250,7 @@ def socket_address(name: str, given: Any) -> tuple[Any, ...]:
 
 
 def cpu_set(name: str, given: Any) -> frozenset[int]:
-    """Numbers of processors."""
+    """Check for numbers of processors."""
     if not isinstance(given, Set | list | tuple):
         raise wrong_type(name, "a set of processors", given)
     number = unsigned(32)

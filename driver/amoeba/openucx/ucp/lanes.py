@@ -1,10 +1,11 @@
-"""Lanes: what goes from an endpoint to its worker in order, each by a packet delivery context of its own.
+"""Lanes: the operations from an endpoint to its worker in order, each lane by a packet delivery context of its own.
 
-What one lane waits for holds up no other: messages that nobody reads do not stop memory operations. All lanes of a
-worker post into one ring; so none may fill it: what exceeds its share waits here, in order.
+A lane that waits never blocks another: unread messages do not stop memory operations. All lanes of a worker post into
+one ring, so none may fill it: operations beyond a lane's share wait here, in order.
 """
 
 import enum
+import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -19,10 +20,10 @@ __all__ = ["Lane", "LaneKind", "Posted", "Waiting"]
 
 
 class Waiting(Protocol):
-    """A request, as a lane needs it that has not posted it yet."""
+    """The request of an operation that waits in a lane."""
 
     def abandoned(self, status: UcsStatus) -> None:
-        """It will not be posted, and has ended with this."""
+        """End the request with this status: the operation will not be posted."""
 
 
 class Posted(Operation):
@@ -31,29 +32,30 @@ class Posted(Operation):
     __slots__ = ()
 
     def abandoned(self, status: UcsStatus) -> None:
-        """It will not be posted, and has ended with this."""
+        """End the operation with this status: it will not be posted."""
         raise NotImplementedError
 
 
 class LaneKind(enum.IntEnum):
-    """What a lane is for."""
+    """The use of a lane."""
 
     MEMORY = 0
     """Memory operations: put, get, atomics."""
     TAGGED = 1
     """Tagged messages."""
     MESSAGES = 2
-    """Streams, active messages, and what drivers tell each other."""
+    """Streams, active messages, and messages between drivers."""
 
 
 class Lane:
     """One lane of an endpoint: an entry of the peer table, from its first use on.
 
-    Operations of a lane end in the order in which they were posted. ``posted`` counts those that were asked for,
-    ``done`` those that are over: a flush waits until that is as many as were posted when it was called.
+    Operations of a lane end in the order in which they were posted. ``posted`` counts the requested operations,
+    ``done`` those that are over: a flush waits until ``done`` reaches the ``posted`` of its call.
     """
 
     __slots__ = (
+        "_free",
         "_open",
         "_plenty",
         "address",
@@ -73,7 +75,7 @@ class Lane:
     def __init__(
         self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress | None
     ) -> None:
-        """``address`` None: it is not known yet; everything waits until :meth:`connect`."""
+        """Make a lane to an address. Without an address everything waits until :meth:`connect`."""
         self.endpoint = endpoint
         self.worker = worker
         self.kind = kind
@@ -82,22 +84,22 @@ class Lane:
         self.posted = 0
         self.done = 0
         self.rings = worker.rings
+        self._free = worker.rings.free_entries
         self._open = worker.peers.open
         self.noted = 0
-        """``posted`` when somebody last looked for lanes that nobody uses."""
+        """``posted`` at the latest look for idle lanes."""
         self.share = 0
-        """Operations that it may have in the ring however full that is; messages may stay there for as long as nobody
-        reads them."""
+        """Operations that the lane may have in a full ring; unread messages may stay there for long."""
         self._plenty = 0
         self.waiting: deque[tuple[Callable[[], None], int, Waiting | None]] = deque()
-        """What is to be posted, with the descriptors that it takes, and who is to hear if it cannot be."""
+        """Calls that post waiting operations, their descriptors, and the requests to tell if posting fails."""
         self.error: UcsStatus | None = None
-        """The first error of an operation of which there is no request, until a flush has told it."""
+        """The first error of an operation without a request, until a flush has reported it."""
         if address is not None:
             self.connect(address)
 
     def connect(self, address: EndpointAddress) -> None:
-        """It goes there; what waits can be posted."""
+        """Connect the lane to an address; waiting operations can be posted."""
         entries = self.worker.rings.entries
         self.address = address
         self.share = entries // 2 if self.kind is LaneKind.MEMORY else entries // 16
@@ -105,21 +107,21 @@ class Lane:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way on it."""
+        """Whether the lane has no outstanding operation."""
         return self.done == self.posted
 
     @property
     def for_memory(self) -> bool:
-        """Whether it is for memory operations."""
+        """Whether the lane is for memory operations."""
         return self.kind is LaneKind.MEMORY
 
     @property
     def begun(self) -> int:
-        """How many of its operations have been posted into the ring."""
+        """Operations of the lane that have been posted into the ring."""
         return self.posted - len(self.waiting)
 
     def entry(self) -> int:
-        """Its entry of the peer table. Raises what :meth:`PeerMap.find` raises."""
+        """Return the lane's entry of the peer table. Raises what :meth:`PeerMap.find` raises."""
         peers = self.worker.peers
         entry = peers.open.get(self.number)
         if entry is None:
@@ -127,18 +129,18 @@ class Lane:
         return entry
 
     def may_post(self, descriptors: int = 1) -> bool:
-        """Whether something can be posted now, as nothing waits and there is room."""
+        """Return whether something can be posted now: nothing waits, and the ring has free space."""
         return not self.waiting and self._has_space(self.posted - self.done, descriptors) and self._may_begin()
 
     def entry_now(self) -> int | None:
-        """Its entry of the peer table, if one descriptor may be posted now; None: it has to be :meth:`submit`\\ ted.
+        """Return the lane's entry of the peer table if one descriptor may be posted now.
 
-        Whoever posts counts it.
+        Return None if the operation has to go through :meth:`submit`. The caller counts what it posts.
         """
         outstanding = self.posted - self.done
         if (
             self.waiting
-            or outstanding >= (space := self.rings.space)
+            or outstanding >= (space := len(self._free))
             or (outstanding >= self.share and space <= self._plenty)
             or (self.worker.fences is not None and not self.worker.may_begin(self))
         ):
@@ -148,22 +150,21 @@ class Lane:
     def post(self, operation: Posted) -> None:
         """Post an operation of one descriptor, now or when it is its turn."""
         entry = self.entry_now()
-        if entry is not None:
-            operation.peer = entry
-            self.rings.post(operation)
-            self.posted += 1
+        if entry is None:
+            self.submit(functools.partial(self._post_to_entry, operation), 1, operation)
             return
+        operation.peer = entry
+        self.rings.post(operation)
+        self.posted += 1
 
-        def post_later() -> None:
-            operation.peer = self.entry()
-            self.rings.post(operation)
-
-        self.submit(post_later, 1, operation)
+    def _post_to_entry(self, operation: Posted) -> None:
+        operation.peer = self.entry()
+        self.rings.post(operation)
 
     def _has_space(self, in_ring: int, descriptors: int) -> bool:
-        """Whether so many descriptors more can be posted.
+        """Return whether so many descriptors more can be posted.
 
-        A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them; and
+        A lane may have at most half of what the others leave, so that a dead peer does not stop them. It may have
         more than its share only while plenty is free.
         """
         space = self.rings.space
@@ -172,7 +173,8 @@ class Lane:
     def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:
         """Call ``post``, which posts ``request`` into the ring, now or when it is this operation's turn.
 
-        It is called once, later from progress. If it fails then, or the endpoint ends before, the request is told.
+        ``post`` is called once, later from progress. If it fails then, or the endpoint ends before, the request is
+        told.
         """
         if self.may_post(descriptors):
             try:
@@ -186,7 +188,7 @@ class Lane:
         self.worker.held_lanes[self] = None
 
     def drain(self) -> int:
-        """Post what waits and can be posted now; how much that was."""
+        """Post waiting operations that can be posted now; return how many."""
         count = 0
         waiting = self.waiting
         while waiting and self._may_begin():
@@ -208,12 +210,12 @@ class Lane:
         return self.worker.fences is None or self.worker.may_begin(self)
 
     def failed(self, status: UcsStatus) -> None:
-        """An operation without a request has ended with an error."""
+        """Note the error of an operation without a request."""
         if self.error is None:
             self.error = status
 
     def abandon(self, status: UcsStatus) -> None:
-        """Nothing that waits is posted any more; its requests end with this status."""
+        """Drop all waiting operations; their requests end with this status."""
         self.worker.held_lanes.pop(self, None)
         while self.waiting:
             _, _, request = self.waiting.popleft()
@@ -221,7 +223,7 @@ class Lane:
             self.refuse(request, status)
 
     def refuse(self, request: Waiting | None, status: UcsStatus) -> None:
-        """Something that was to be posted has ended with this."""
+        """End an operation that was to be posted with this status."""
         if request is None:
             self.failed(status)
         else:

@@ -1,7 +1,7 @@
-"""Mapped memory: what peers may reach, by one key of the NIC's table each (group MEM of ucp.h).
+"""Mapped memory: each mapping has one key of the NIC's table (group MEM of ucp.h).
 
-The NIC enforces what the key says: bounds, and the remote rights of ``prot``. When memory is unmapped its key goes
-first, so that peers are refused from then on, whatever of theirs is under way.
+The NIC enforces the key's bounds, and the remote rights of ``prot``. Unmapping removes the key first, so that the NIC
+refuses peers from then on, also their outstanding operations.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ __all__ = ["Memory", "mapped_here", "mapping", "memory_size"]
 
 _NONE = memoryview(b"")
 _BY_KEY = NO_CONTEXT
-"""Whose accesses are those of peers. What a worker's own operations use is granted to that, each time."""
+"""The user of peers' accesses. Operations of a worker have grants of their own."""
 _ALLOCATE = ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE
 _FIXED = ucp_mem_map_flags.UCP_MEM_MAP_FIXED
 _ALL_RIGHTS = ~ucp_mem_map_prot(0)
@@ -46,7 +46,7 @@ _here: "weakref.WeakValueDictionary[tuple[int, int], Memory]" = weakref.WeakValu
 class Memory(UcpObject, ucp_mem_h):
     """Memory that peers may use.
 
-    Of no bytes it has no key, and nobody reaches anything by it. Raises NO_RESOURCE if the NIC's key table is full.
+    Memory of no bytes has no key, so no peer reaches it. Raises NO_RESOURCE if the NIC's key table is full.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Memory(UcpObject, ucp_mem_h):
         self.length = view.nbytes
         self.prot = prot
         self.allocated = allocated
-        """By the driver, in whole pages."""
+        """The driver has allocated the memory, in whole pages."""
         self.view = view
-        """All its bytes, as this process sees them. What was allocated is given back with the last view of it."""
+        """All its bytes, as this process sees them. Allocated memory is freed with the last view of it."""
         self.rights = KeyFlags.VIRTUAL
         for right, flag in _RIGHTS:
             if prot & right:
@@ -85,7 +85,7 @@ class Memory(UcpObject, ucp_mem_h):
         _here[self.context.adapter.uid, self.key] = self
 
     def pack(self) -> bytes:
-        """What peers need to use it: a UCP_REMOTE_KEY."""
+        """Pack the numbers that peers need to use the memory: a UCP_REMOTE_KEY."""
         return UCP_REMOTE_KEY.pack(
             magic=ADDRESS_MAGIC,
             version=LAYOUT_VERSION,
@@ -97,11 +97,11 @@ class Memory(UcpObject, ucp_mem_h):
         )
 
     def contains(self, address: int, length: int) -> bool:
-        """Whether [address, address + length) lies in it."""
+        """Return whether [address, address + length) lies in the memory."""
         return self.address <= address and address + length <= self.address + self.length
 
     def describe(self) -> str:
-        """What it is, in lines."""
+        """Describe the memory, in lines."""
         how = "allocated" if self.allocated else "registered"
         return (
             "# UCP memory properties\n#\n"
@@ -125,19 +125,19 @@ class Memory(UcpObject, ucp_mem_h):
 
 
 def mapped_here(uid: int, key: int) -> Memory | None:
-    """The memory of this process that a remote key speaks of, while it is mapped; None: it is somebody else's."""
+    """Return the mapped memory of this process that a remote key names; None: another process has it."""
     memory = _here.get((uid, key))
     return None if memory is None or memory.closed else memory
 
 
 def mapping(context: Context, params: ucp_mem_map_params_t) -> Memory:
-    """Register or allocate what checked parameters say, by the matrix of ucp_mem_map's description.
+    """Register or allocate memory by checked parameters, as the table of ucp_mem_map says.
 
-    Raises INVALID_PARAM for what the matrix has as an error, for memory that is not the host's, too short, or not
-    writable where ``prot`` says so; NO_MEMORY if nothing can be allocated; NO_RESOURCE if the key table is full.
+    Raises INVALID_PARAM where the table says so, and for memory that is not the host's, too short, or not writable
+    though ``prot`` says so. Raises NO_MEMORY if allocation fails, NO_RESOURCE if the key table is full.
     """
     if params.length is None:
-        raise invalid_param("params.length: expected how many bytes, got none")
+        raise invalid_param("params.length: expected a number of bytes, got none")
     if params.memory_type is not None and params.memory_type not in _HOSTS:
         raise invalid_param(f"params.memory_type: expected the host's memory, got {params.memory_type.name}")
     flags = params.flags or ucp_mem_map_flags(0)
@@ -189,7 +189,7 @@ def _address_of(memory: Buffer | int | None) -> int:
 
 
 def memory_size(text: str) -> int:
-    """Bytes of a size as ucp_mem_print_info takes it: a number, and perhaps one of the units B, K, M, G and T.
+    """Return the bytes of a size for ucp_mem_print_info: a number, and perhaps one of the units B, K, M, G and T.
 
     Raises INVALID_PARAM for anything else.
     """

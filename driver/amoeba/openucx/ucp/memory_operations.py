@@ -1,12 +1,12 @@
-"""From operations on a peer's memory, whose arguments are right, to descriptors on the lane for them.
+"""From checked operations on a peer's memory to descriptors on the lane.
 
 Every completion is a delivery: the peer's memory has been changed, or its contents are here. A put whose bytes are
 copied ends for the application when it is posted, and for a flush when it is delivered.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from ctypes import addressof, c_char
-from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
@@ -14,33 +14,34 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import Segment, address_of
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.request_params import ReadParam
-from amoeba.openucx.ucp.requests import Quiet, Request, number_operation
+from amoeba.openucx.ucp.requests import Quiet, Request, made, number_operation
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
 from amoeba.transport.posting import INLINE_SIZE, Local, Scattered, post_scattered
-from amoeba.transport.requests import Grant, Kind
+from amoeba.transport.requests import Kind
 from amoeba.transport.rings import INJECT_SIZE
 
-__all__ = ["MAX_COPIED", "at_once", "get", "operation_request", "put", "put_number"]
+__all__ = ["MAX_BYTES", "MAX_COPIED", "at_once", "get", "operation_request", "put", "put_number"]
 
 MAX_COPIED = 1 << 16
 """Bytes of the longest put that UCP_OP_ATTR_FLAG_FAST_CMPL has copied."""
-_MAX_BYTES = 1 << 30
-"""Of a descriptor."""
+MAX_BYTES = 1 << 30
+"""Maximum bytes of a descriptor."""
 _MAX_PIECES = 32
-"""Descriptors of one request: more take several, one behind the other."""
+"""Maximum descriptors of one request; longer operations take several requests, one behind the other."""
 _WRITE = int(DescriptorOpcode.WRITE)
 _READ = int(DescriptorOpcode.READ)
 _INLINE = int(DescriptorFlags.INLINE)
 _WRITES = int(Kind.WRITE)
 _READS = int(Kind.READ)
 _OK = UcsStatus.UCS_OK
+_IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 _in_memory = c_char.from_buffer
 _DONE = int(ReturnCode.OK)
 _U64 = 2**64 - 1
 
 
 class _Whole(Request):
-    """An operation of several requests, of which this is the last: its ``trouble`` says how the others ended."""
+    """The last of an operation's several requests: its ``trouble`` says how the others ended."""
 
     __slots__ = ()
 
@@ -51,12 +52,12 @@ class _Whole(Request):
 
 
 class _Part(Quiet):
-    """One of those before it."""
+    """A request of an operation before the last."""
 
     __slots__ = ("whole",)
 
     whole: _Whole | None
-    """None: nobody has a request of it."""
+    """None: the operation has no request of the application."""
 
     def over(self) -> None:
         whole = self.whole
@@ -68,25 +69,48 @@ class _Part(Quiet):
             whole.trouble = self.status
 
     def abandoned(self, status: UcsStatus) -> None:
-        if self.whole is None:  # else that one, behind it on the lane, is abandoned as well
+        if self.whole is None:  # else the last request, behind this one on the lane, is abandoned as well
             super().abandoned(status)
 
 
 def operation_request(
-    lane: Lane, kind: int, length: int, read: ReadParam, buffers: Any = None, grants: tuple[Grant, ...] = ()
+    lane: Lane, kind: int, opcode: int, length: int, read: ReadParam, address: int = 0, key: int = 0
 ) -> Request:
-    """The application's request of an operation. Raises INVALID_PARAM if it cannot be what the application says."""
-    request = Request(lane.worker, lane, kind, length, buffers, grants, read.callback, read.user_data)
+    """Make the application's request of an operation, whose operands and buffers the caller adds.
+
+    Raises INVALID_PARAM if ``param.request`` cannot serve.
+    """
+    request: Request = made(Request)
+    request.worker = worker = lane.worker
+    request.lane = lane
+    request.callback = read.callback
+    request.user_data = read.user_data
+    request.code = _IN_PROGRESS
+    request.freed = False
+    request.context = request
+    request.kind = kind
+    request.opcode = opcode
+    request.length = length
+    request.remote_address = address
+    request.remote_key = key
+    request.more = read.many
+    request.dest_addr = lane.number
+    request.buffers = None
+    request.grants = ()
+    request.silent = request.op = request.datatype = request.flags = 0
+    request.local = request.result = request.compare = 0
+    if worker.request_pool is not None:
+        request.memory = worker.request_pool.take(request)
     if read.request is not None:
         request.use(read.request)
     return request
 
 
 def at_once(lane: Lane, read: ReadParam) -> Request | None:
-    """What a call returns of an operation that has nothing to do; if it must be a request, it is over."""
+    """Return the result of an operation that has nothing to do: None, or a request that is over."""
     if read.immediate:
         return None
-    request = operation_request(lane, Kind.OWN, 0, read)
+    request = operation_request(lane, Kind.OWN, 0, 0, read)
     request.complete(_OK)
     return request
 
@@ -94,10 +118,10 @@ def at_once(lane: Lane, read: ReadParam) -> Request | None:
 def put(
     lane: Lane, views: Sequence[memoryview], address: int, key: int, read: ReadParam, *, quiet: bool = False
 ) -> Request | None:
-    """Write bytes, which lie in one or several pieces, to a peer's memory; None: the pieces may be changed.
+    """Write the bytes of one or several pieces to a peer's memory; return None if the pieces may be changed now.
 
-    ``quiet``: nobody has a request of it, and the pieces may not be changed before a flush; the result says only
-    whether they may. Raises NO_RESOURCE if it has to be over at once and cannot be.
+    ``quiet``: the operation has no request, and None does not mean that the pieces may be changed before a flush.
+    Raises NO_RESOURCE if the put must be over at once and cannot be.
     """
     length = views[0].nbytes if len(views) == 1 else sum(view.nbytes for view in views)
     if not length:
@@ -106,10 +130,11 @@ def put(
     if copied:
         if len(views) > 1:
             views = [memoryview(b"".join(views))]
-        request = None if quiet or read.immediate else operation_request(lane, _WRITES, length, read)
-        posted = Quiet(lane, _WRITES, length) if request is None else request
-        posted.opcode, posted.remote_address, posted.remote_key, posted.more = _WRITE, address, key, read.many
-        _post_copy(lane, posted, views[0])
+        if quiet or read.immediate:
+            _post_copy(lane, _quiet_transfer(lane, _WRITE, length, read, address, key), views[0])
+            return None
+        request = operation_request(lane, _WRITES, _WRITE, length, read, address, key)
+        _post_copy(lane, request, views[0])
         return request
     if read.forced and not quiet:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"a put of {length} bytes is not over at once")
@@ -117,7 +142,7 @@ def put(
 
 
 def put_number(lane: Lane, number: int, length: int, address: int, key: int, more: bool) -> None:
-    """Write up to 8 bytes, which the descriptor has room for; nobody hears of it before a flush."""
+    """Write up to 8 bytes, which travel in the descriptor, without a request."""
     posted = number_operation(lane, _WRITES, _WRITE, length, number)
     posted.remote_address, posted.remote_key, posted.more = address, key, more
     lane.post(posted)
@@ -126,9 +151,10 @@ def put_number(lane: Lane, number: int, length: int, address: int, key: int, mor
 def get(
     lane: Lane, views: Sequence[memoryview], address: int, key: int, read: ReadParam, *, quiet: bool = False
 ) -> Request | None:
-    """Read a peer's memory into one or several pieces. None only of no bytes, or if nobody has a request of it.
+    """Read a peer's memory into one or several pieces. Return None only of no bytes, or without a request.
 
-    Raises NO_RESOURCE if it has to be over at once: it never is.
+    A single piece of up to :data:`MAX_BYTES` may be any writable buffer with ``nbytes``. Raises NO_RESOURCE if the
+    get must be over at once: it never is.
     """
     length = views[0].nbytes if len(views) == 1 else sum(view.nbytes for view in views)
     if not length:
@@ -136,6 +162,13 @@ def get(
     if read.forced and not quiet:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"a get of {length} bytes is not over at once")
     return _transfer(lane, _READ, views, address, key, read, quiet=quiet)
+
+
+def _quiet_transfer(lane: Lane, opcode: int, length: int, read: ReadParam, address: int, key: int) -> Quiet:
+    """Make a put or get that has no request."""
+    quiet = Quiet(lane, _READS if opcode == _READ else _WRITES, length)
+    quiet.opcode, quiet.remote_address, quiet.remote_key, quiet.more = opcode, address, key, read.many
+    return quiet
 
 
 def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
@@ -159,13 +192,13 @@ def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
         rings.post(posted)
         lane.posted += 1
         return
-    kept = (memoryview(bytes(view)),)
+    lane.submit(functools.partial(_post_stashed, lane, posted, (memoryview(bytes(view)),)), 1, posted)
 
-    def post_later() -> None:
-        posted.peer, posted.local = lane.entry(), rings.bounce(kept)
-        rings.post(posted)
 
-    lane.submit(post_later, 1, posted)
+def _post_stashed(lane: Lane, posted: Quiet | Request, views: Sequence[memoryview]) -> None:
+    """Post up to 64 bytes, copied to the ring's bounce buffer, when it is their turn."""
+    posted.peer, posted.local = lane.entry(), lane.rings.bounce(views)
+    lane.rings.post(posted)
 
 
 def _transfer(
@@ -176,16 +209,18 @@ def _transfer(
     kind = _READS if writable else _WRITES
     length = views[0].nbytes
     request: Request | Quiet
-    if len(views) == 1 and length <= _MAX_BYTES:
+    if len(views) == 1 and length <= MAX_BYTES:
         start = addressof(_in_memory(views[0])) if writable else address_of(views[0])
-        grants = ((start, length, writable),)
         if quiet:
-            request = Quiet(lane, kind, length, views[0], grants)
+            request = _quiet_transfer(lane, opcode, length, read, address, key)
         else:
-            request = operation_request(lane, kind, length, read, views[0], grants)
-        request.opcode, request.remote_address, request.remote_key = opcode, address, key
-        request.local, request.result = (0, start) if writable else (start, 0)
-        request.more = read.many
+            request = operation_request(lane, kind, opcode, length, read, address, key)
+        request.buffers = views[0]
+        request.grants = ((start, length, writable),)
+        if writable:
+            request.result = start
+        else:
+            request.local = start
         lane.post(request)
     else:
         whole = None
@@ -205,11 +240,11 @@ def _transfer(
 
 
 def _parts(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """Pieces, none longer than a descriptor can say, as many at a time as one request may have."""
+    """Yield pieces, none longer than a descriptor can say, as many at a time as one request may have."""
     part: list[memoryview] = []
     for view in views:
-        for start in range(0, view.nbytes, _MAX_BYTES):
-            part.append(view[start : start + _MAX_BYTES])
+        for start in range(0, view.nbytes, MAX_BYTES):
+            part.append(view[start : start + MAX_BYTES])
             if len(part) == _MAX_PIECES:
                 yield part
                 part = []
@@ -220,7 +255,7 @@ def _parts(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
 def _post_pieces(
     lane: Lane, request: Request | Quiet, pieces: list[memoryview], address: int, key: int
 ) -> int:
-    """Post a request of several descriptors, now or when it is its turn; returns the remote address behind it."""
+    """Post a request of several descriptors, now or when it is its turn; return the remote address behind it."""
     writable = request.opcode == _READ
     buffers = [Local(piece, None, writable=writable) for piece in pieces]
     request.length = sum(buffer.length for buffer in buffers)

@@ -13,12 +13,12 @@ _NUMBERS = 1 << 24
 
 
 def message_header(kind: int, endpoint: int, flags: int = 0, am_id: int = 0, header_length: int = 0) -> int:
-    """The immediate data of a message between drivers: a UCP_MESSAGE."""
+    """Make the immediate data of a message between drivers: a UCP_MESSAGE."""
     return kind << _KIND | flags << _FLAGS | am_id << _AM_ID | header_length << _HEADER_LENGTH | endpoint << _ENDPOINT
 
 
 class Header:
-    """A UCP_MESSAGE that has come."""
+    """A received UCP_MESSAGE."""
 
     __slots__ = ("am_id", "endpoint", "flags", "header_length", "kind")
 

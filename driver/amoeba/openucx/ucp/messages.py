@@ -1,7 +1,7 @@
-"""Sending messages of streams and active messages: what is common to both.
+"""Common parts of sending streams and active messages.
 
-What fits into a packet can be copied: then the call is over at once, and the application has its buffer back. Copies
-are made only for what goes into the ring at once, of which a lane has a share; so they are bounded.
+A message that fits into a packet can be copied: then the call is over at once, and the application has its buffer
+back. Only messages that go into the ring at once are copied; a lane's share of the ring bounds the copies.
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ _SENDS = int(Kind.SEND)
 
 
 Handle: TypeAlias = Request | RequestMemory
-"""By what the application knows a request."""
+"""The application's handle of a request."""
 
 
 def requested(
     worker: WorkerBase, lane: Lane | None, kind: int, length: int, buffers: Any, read: ReadParam
 ) -> Request:
-    """A request as the application has asked for it. Raises INVALID_PARAM if it cannot have the memory named."""
+    """Make a request as the application has asked for it. Raises INVALID_PARAM if the named memory cannot serve."""
     request = Request(worker, lane, kind, length, buffers, (), read.callback, read.user_data)
     request.use(read.request)
     return request
 
 
 def over(request: Request | None) -> Handle | None:
-    """What a call returns that is over: nothing, or the request if there has to be one."""
+    """Return the result of a call that is over: nothing, or the request if there has to be one."""
     if request is None:
         return None
     request.complete(UcsStatus.UCS_OK)
@@ -51,7 +51,7 @@ def over(request: Request | None) -> Handle | None:
 
 
 def will_copy(length: int, read: ReadParam, payload: int, *, scattered: bool) -> bool:
-    """Whether a message of so many bytes is to be copied. ``scattered``: it has to be gathered in any case."""
+    """Return whether a message of so many bytes is to be copied. ``scattered``: it has to be gathered in any case."""
     return length <= INJECT_SIZE or (length <= payload and (scattered or read.forced or read.fast))
 
 
@@ -65,7 +65,7 @@ def send_copy(
     am_id: int = 0,
     header_length: int = 0,
 ) -> bool:
-    """Send the ``length`` bytes of ``views``, at most a packet, as they are now. False: that cannot be done now."""
+    """Send the ``length`` bytes of ``views``, at most a packet, as they are now; False if that is impossible now."""
     if not endpoint.wired:
         endpoint.wire()
     lane = endpoint.messages

@@ -1,4 +1,4 @@
-"""What all objects of UCX's API have in common."""
+"""Common parts of all objects of UCX's API."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,15 +9,15 @@ __all__ = ["UcpObject", "call_all"]
 
 
 class UcpObject(FabricObject):
-    """Something that is closed before what it was made from; afterwards every call raises INVALID_PARAM."""
+    """An object that is closed before the object it was made from; afterwards every call raises INVALID_PARAM."""
 
     _keeps: "set[UcpObject] | None" = None
 
     def _stay(self) -> None:
-        """Be kept by what this was made from until it is closed, whoever forgets it, as in C.
+        """Be kept by the object this was made from until it is closed, even if the application forgets it, as in C.
 
-        Objects that know each other end when the garbage collector comes by: that may be in the middle of what their
-        NIC does, when nothing can be withdrawn from it. Called when it is made.
+        Objects that know each other end when the garbage collector comes by: that may be in the middle of an
+        operation of their NIC, when nothing can be withdrawn from it. Called when the object is made.
         """
         parent = self._parent
         assert isinstance(parent, UcpObject)
@@ -32,7 +32,7 @@ class UcpObject(FabricObject):
             parent._keeps.discard(self)
 
     def forked(self) -> None:
-        """This is a child of the process, and a copy: it is closed here, and nothing is done to what it speaks of."""
+        """Close the copy of an object in a child process, without touching the resources that it names."""
         if not self._closed:
             self._closed = True
             for child in list(self._children.values()):
@@ -44,12 +44,12 @@ class UcpObject(FabricObject):
 
 
 def call_all(calls: Iterable[Callable[[], object]]) -> None:
-    """Call each of them, whatever the others raise; then raise the first of that."""
+    """Call each of them, whatever the others raise; then raise the first exception."""
     raised: BaseException | None = None
     for call in calls:
         try:
             call()
-        except BaseException as error:  # also Ctrl-C in a callback: the others are to hear of their end
+        except BaseException as error:  # also Ctrl-C in a callback: the others must be told of their end
             raised = raised or error
     if raised is not None:
         raise raised

@@ -1,6 +1,7 @@
-"""Memory of a worker for what takes a packet: copies of messages to be sent, and places for messages that come.
+"""Memory of a worker for packets: copies of messages to send, and places for messages that arrive.
 
-The NIC may use it as long as the worker is there, so that using a piece costs neither a grant nor an allocation.
+The NIC may use the memory as long as the worker exists, so that using a piece costs neither a grant nor an
+allocation.
 """
 
 from amoeba.core.buffers import address_of, allocate
@@ -23,14 +24,14 @@ class Packet:
 
 
 class Packets:
-    """Pieces of ``size`` bytes; at most as many as ``most`` says, None: without limit.
+    """Pieces of ``size`` bytes; at most ``most`` pieces, None: without limit.
 
-    ``context``: that of the NIC for which it uses them. ``writable``: it writes there.
+    ``context``: the NIC's context that uses the pieces. ``writable``: the NIC writes there.
     """
 
     def __init__(self, nic: Nic, context: int, size: int, *, writable: bool, most: int | None = None) -> None:
         self.free: list[Packet] = []
-        """Those that nobody uses."""
+        """Free pieces."""
         self._nic = nic
         self._context = context
         self._size = size
@@ -39,7 +40,7 @@ class Packets:
         self._slabs: list[memoryview] = []
 
     def take(self) -> Packet | None:
-        """One of them; None if all are used."""
+        """Take a piece; None if all are used."""
         if not self.free and not self._grow():
             return None
         return self.free.pop()

@@ -15,12 +15,12 @@ from amoeba.openucx.ucp.status import UcsStatus, invalid_param, ucs_error, wrong
 __all__ = ["RemoteKey", "checked_key_buffer"]
 
 _NOBODY = object()
-"""No endpoint, whatever is given as one."""
+"""Stands for an endpoint where the key may not be used; equal to no endpoint."""
 _RIGHTS = KeyFlags.VIRTUAL | KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
 
 
 def checked_key_buffer(data: Any) -> dict[str, int]:
-    """The fields of a packed key. Raises INVALID_PARAM for what is none."""
+    """Return the fields of a packed key. Raises INVALID_PARAM for anything else."""
     try:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError, BufferError):
@@ -29,17 +29,17 @@ def checked_key_buffer(data: Any) -> dict[str, int]:
         raise invalid_param(f"rkey_buffer: a packed key has {UCP_REMOTE_KEY.size} bytes, got {view.nbytes}")
     fields = UCP_REMOTE_KEY.unpack(view)
     if (fields["magic"], fields["version"], fields["reserved"]) != (ADDRESS_MAGIC, LAYOUT_VERSION, 0):
-        raise invalid_param(f"rkey_buffer: no key packed by this driver: {bytes(view).hex()}")
+        raise invalid_param(f"rkey_buffer: expected a key packed by this driver, got {bytes(view).hex()}")
     if fields["rights"] & ~int(_RIGHTS) or fields["address"] + fields["length"] > 1 << 64:
-        raise invalid_param(f"rkey_buffer: no key of any memory: {bytes(view).hex()}")
+        raise invalid_param(f"rkey_buffer: expected the key of a memory range, got {bytes(view).hex()}")
     return fields
 
 
 class RemoteKey(UcpObject, ucp_rkey_h):
-    """A key, unpacked on the only endpoint on which it can be used. Closed before that is.
+    """A key, unpacked on the only endpoint on which it can be used, and closed before that.
 
-    ``rma``, ``amo32`` and ``amo64`` are that endpoint while memory can be used in that way: operations compare them
-    with the endpoint that they are given, and nothing else is to be checked.
+    ``rma``, ``amo32`` and ``amo64`` are that endpoint while the memory can be used in that way: operations compare
+    them with their endpoint, and need no other check.
     """
 
     def __init__(self, endpoint: Endpoint, fields: dict[str, int]) -> None:
@@ -59,22 +59,24 @@ class RemoteKey(UcpObject, ucp_rkey_h):
 
     @classmethod
     def unpacked(cls, endpoint: Endpoint, data: Any) -> Self:
-        """The key that a peer has packed. Raises INVALID_PARAM for what is none."""
+        """Unpack the key that a peer has packed. Raises INVALID_PARAM for anything else."""
         return cls(endpoint, checked_key_buffer(data))
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What the key is of, by numbers that can be ordered: whose memory, and which."""
+        """The key's memory by numbers that can be ordered: owner, and key."""
         return self._uid, self.key
 
     def view(self, address: int) -> memoryview:
-        """The memory from an address on to its end, if it is in this process: read-only without the right to write.
+        """Return the memory from an address to its end, if it is in this process.
+
+        The view is read-only without the right to write.
 
         Raises UNREACHABLE if it is not, or must not be read; INVALID_ADDR for an address outside it.
         """
         memory = mapped_here(self._uid, self.key)
         if memory is None or not memory.rights & KeyFlags.REMOTE_READ:
-            raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"this process has no pointer to what {self!r} is of")
+            raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"this process cannot access the memory of {self!r}")
         if not memory.contains(address, 1):
             raise ucs_error(UcsStatus.UCS_ERR_INVALID_ADDR, f"{address:#x} is outside {memory!r}")
         view = memory.view[address - memory.address :]

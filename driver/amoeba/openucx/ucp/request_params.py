@@ -1,4 +1,4 @@
-"""What ``_nbx`` calls are given beside what they are about, read once and fast; and the same of older calls.
+"""Parameters of ``_nbx`` calls, read once and fast, and those of older calls in the same form.
 
 Every operation passes here, so the usual cases cost little: no structure, or one with few fields.
 """
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from amoeba.openucx.ucp.constants import ucp_op_attr_t, ucs_memory_type_t
-from amoeba.openucx.ucp.datatypes import BYTES
+from amoeba.openucx.ucp.datatypes import BYTES, ucp_dt_make_contig
 from amoeba.openucx.ucp.kinds import one_of, unsigned
 from amoeba.openucx.ucp.status import invalid_param, wrong_type
 from amoeba.openucx.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
 
-__all__ = ["DEFAULTS", "PLAIN_MASKS", "ReadParam", "old_param", "read_param"]
+__all__ = ["DEFAULTS", "PLAIN_MASKS", "ReadParam", "old_param", "read_param", "unset"]
 
 _REQUEST = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REQUEST)
 _CALLBACK = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_CALLBACK)
@@ -29,9 +29,11 @@ _FORCED = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
 _MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
 _FLAGS_BIT = 16
-"""Where flags begin, above the fields."""
+"""The flags begin above the fields, at this bit."""
 _MASKS = (int, ucp_op_attr_t)
-"""What a mask is, as a rule."""
+"""The usual types of a mask."""
+_NO_FIELDS = (None, _MANY)
+"""Masks of :data:`PLAIN_MASKS` that name no field."""
 _check_mask = unsigned(_MASK_BITS)
 _check_flags = unsigned(32)
 _check_datatype = unsigned(64)
@@ -44,9 +46,10 @@ PLAIN_MASKS: dict[int | None, tuple[bool, bool, bool, bool]] = {
     None: (False, True, True, True),
     _MANY: (True, True, True, True),
 }
-"""Masks with no flag but UCP_OP_ATTR_FLAG_MULTI_SEND and no field but datatype, reply buffer, callback and user data,
-of which, if there are any, the datatype is one: (that flag, whether the reply buffer, the callback, the user data
-count)."""
+"""Masks with no flag but UCP_OP_ATTR_FLAG_MULTI_SEND and no field but datatype, reply buffer, callback and user data;
+a mask with fields has the datatype. The values: (that flag, whether the reply buffer, the callback, the user data
+count).
+"""
 for _fields in range(1, 1 << len(_ALL_PLAIN), 2):
     _reply, _called, _data = (bool(_fields >> bit & 1) for bit in (1, 2, 3))
     _mask = sum(field for bit, field in enumerate(_ALL_PLAIN) if _fields >> bit & 1)
@@ -55,68 +58,116 @@ for _fields in range(1, 1 << len(_ALL_PLAIN), 2):
 
 
 class ReadParam:
-    """What counts of a :class:`ucp_request_param_t`, checked. Nobody changes it: :data:`DEFAULTS` is everybody's.
+    """The fields of a :class:`ucp_request_param_t` that count, checked. Several calls share one, so it never changes.
 
-    What is not set is the class's, so that making one costs little.
+    There is no constructor: :func:`unset` makes one, and :func:`read_param` sets every field, which is faster.
     """
 
-    callback: Callable[..., Any] | None = None
+    __slots__ = (
+        "callback",
+        "datatype",
+        "fast",
+        "flags",
+        "forced",
+        "immediate",
+        "many",
+        "recv_info",
+        "reply_buffer",
+        "request",
+        "user_data",
+    )
+
+    callback: Callable[..., Any] | None
     """Called with request, status, what the kind of operation tells, and ``user_data``."""
-    user_data: Any = None
-    datatype: int = BYTES
-    flags: int = 0
+    user_data: Any
+    datatype: int
+    flags: int
     """Of the operation; 0 if absent."""
-    immediate: bool = True
+    immediate: bool
     """The call may say at once that it is over: no UCP_OP_ATTR_FLAG_NO_IMM_CMPL."""
-    forced: bool = False
+    forced: bool
     """UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: at once or not at all."""
-    fast: bool = False
-    """UCP_OP_ATTR_FLAG_FAST_CMPL: rather copied than waited for."""
-    many: bool = False
+    fast: bool
+    """UCP_OP_ATTR_FLAG_FAST_CMPL: copy rather than wait."""
+    many: bool
     """UCP_OP_ATTR_FLAG_MULTI_SEND: others follow, so the NIC may be told of all at once."""
-    request: Any = None
-    """What the application calls its request."""
-    reply_buffer: Any = None
-    """Of an atomic; not checked."""
-    recv_info: ucp_tag_recv_info | None = None
+    request: Any
+    """The application's memory for the request."""
+    reply_buffer: Any
+    """Of an atomic; unchecked."""
+    recv_info: ucp_tag_recv_info | None
     """To be filled when a receive ends at once."""
 
 
-DEFAULTS = ReadParam()
-"""Of a call without a structure."""
+def unset(datatype: int = BYTES, *, many: bool = False, immediate: bool = True) -> ReadParam:
+    """Make the parameters of a structure with hardly any field set."""
+    read = ReadParam()
+    read.callback = read.user_data = read.request = read.reply_buffer = read.recv_info = None
+    read.datatype, read.flags = datatype, 0
+    read.many, read.immediate = many, immediate
+    read.forced = read.fast = False
+    return read
+
+
+DEFAULTS = unset()
+"""Parameters of a call without a structure."""
+
+
+_SHARED: tuple[dict[int | None, ReadParam], ...] = tuple(
+    {
+        datatype: unset(datatype or BYTES, many=many)
+        for datatype in (None, BYTES, ucp_dt_make_contig(4), ucp_dt_make_contig(8))
+    }
+    for many in (False, True)
+)
+"""Parameters of the most usual structures, by UCP_OP_ATTR_FLAG_MULTI_SEND and datatype."""
 
 
 def read_param(param: ucp_request_param_t | None) -> ReadParam:
-    """What counts of a structure. Raises UCS_ERR_INVALID_PARAM, naming the field, for what it cannot hold.
+    """Read the fields of a structure that count.
 
-    Memory that is not the host's is one, as no NIC reaches any other.
+    Raises UCS_ERR_INVALID_PARAM, naming the field, for a value that a field cannot hold, and for a memory type other
+    than the host's, as no NIC reaches any other memory.
     """
     if param is None:
         return DEFAULTS
     if param.__class__ is not ucp_request_param_t and not isinstance(param, ucp_request_param_t):
         raise wrong_type("param", "a ucp_request_param_t or None", param)
-    read = ReadParam()
-    mask, counted = param.op_attr_mask, _FIELDS
-    plain = PLAIN_MASKS.get(mask) if mask is None or mask.__class__ in _MASKS else None
+    mask, datatype = param.op_attr_mask, param.datatype
     if (
-        plain is not None
-        and (kind := BYTES if param.datatype is None else param.datatype).__class__ is int
-        and not kind >> 64
+        (mask is None or mask.__class__ is int or mask.__class__ is ucp_op_attr_t)
+        and (plain := PLAIN_MASKS.get(mask)) is not None
         and param.request is param.flags is param.memory_type is None
         and param.recv_info is None
         and ((callback := param.cb) is None or callable(callback))
-        and (param.datatype is not None or mask is None or mask == _MANY)
+        and ((datatype.__class__ is int and not datatype >> 64) or (datatype is None and mask in _NO_FIELDS))
     ):
-        # as most programs fill it: what each field says, and no more
-        read.many, replies, calls, knows = plain
-        read.datatype = kind
-        if replies:
-            read.reply_buffer = param.reply_buffer
-        if calls:
-            read.callback = callback
-        if knows:
-            read.user_data = param.user_data
+        # as most programs fill it
+        many, replies, calls, knows = plain
+        reply = param.reply_buffer if replies else None
+        user_data = param.user_data if knows else None
+        if reply is user_data is None and (callback is None or not calls):
+            read = _SHARED[many].get(datatype)
+            if read is not None:
+                return read
+        read = ReadParam()
+        read.callback = callback if calls else None
+        read.user_data = user_data
+        read.datatype = BYTES if datatype is None else datatype
+        read.flags = 0
+        read.many = many
+        read.immediate = True
+        read.forced = read.fast = False
+        read.reply_buffer = reply
+        read.request = read.recv_info = None
         return read
+    return _read_checked(param)
+
+
+def _read_checked(param: ucp_request_param_t) -> ReadParam:
+    """Read a structure field by field, as :func:`read_param` does one of few fields."""
+    read = unset()
+    mask, counted = param.op_attr_mask, _FIELDS
     if mask is not None:
         if mask < 0 or mask >> _MASK_BITS if mask.__class__ in _MASKS else True:
             mask = _check_mask("param.op_attr_mask", mask)
@@ -161,7 +212,7 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
 
 
 def _check_numbers_there(param: ucp_request_param_t, mask: int) -> None:
-    """Raise UCS_ERR_INVALID_PARAM where a mask names a number that is not there."""
+    """Raise UCS_ERR_INVALID_PARAM where a mask names a number that is missing."""
     for bit, name, value in (
         (_DATATYPE, "datatype", param.datatype),
         (_FLAGS, "flags", param.flags),
@@ -172,15 +223,14 @@ def _check_numbers_there(param: ucp_request_param_t, mask: int) -> None:
 
 
 def old_param(cb: Any, *, immediate: bool = True) -> ReadParam:
-    """What a call without a structure is given: its callback, which hears of no ``user_data``.
+    """Make the parameters of a call without a structure: its callback gets no ``user_data``.
 
     ``immediate``: the call may say at once that it is over. Raises UCS_ERR_INVALID_PARAM if ``cb`` is neither a
     function nor None.
     """
     if cb is None and immediate:
         return DEFAULTS
-    read = ReadParam()
-    read.immediate = immediate
+    read = unset(immediate=immediate)
     if cb is not None:
         if not callable(cb):
             raise wrong_type("cb", "a function or None", cb)

@@ -11,13 +11,14 @@ from amoeba.openucx.ucp.status import UcsStatus, invalid_param, status_of_comple
 from amoeba.openucx.ucp.worker_base import RequestMemory, WorkerBase
 from amoeba.transport.requests import Grant, Kind
 
-__all__ = ["CountingRequest", "Quiet", "Request", "number_operation", "request_of", "status_on"]
+__all__ = ["CountingRequest", "Quiet", "Request", "made", "number_operation", "request_of", "status_on"]
 
 _DONE = int(ReturnCode.OK)
 _GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
 _OWN = int(Kind.OWN)
 _INLINE = int(DescriptorFlags.INLINE)
-_made: Callable[[type[Any]], Any] = object.__new__
+made: Callable[[type[Any]], Any] = object.__new__
+"""Makes an operation without its constructor: the caller sets every field, which takes half the time."""
 _OK = UcsStatus.UCS_OK
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
@@ -30,7 +31,7 @@ def status_on(lane: Lane, code: int) -> UcsStatus:
 
 
 class Quiet(Posted):
-    """An operation that nobody has a request of: its buffers are copied, or its end is seen by a flush alone."""
+    """An operation without a request: its buffers are copied, or a flush alone sees its end."""
 
     __slots__ = ("lane",)
 
@@ -49,23 +50,20 @@ class Quiet(Posted):
         self.local = self.result = self.compare = self.more = 0
 
     def over(self) -> None:
-        """The NIC has done it: it was taken out of the ring."""
+        """End the operation: the NIC has done it, and it was taken out of the ring."""
         lane = self.lane
         lane.done += 1
         if self.status != _DONE:
             lane.failed(status_on(lane, self.status))
 
     def abandoned(self, status: UcsStatus) -> None:
-        """It will not be posted."""
+        """End the operation, which will not be posted."""
         self.lane.failed(status)
 
 
 def number_operation(lane: Lane, kind: int, opcode: int, length: int, number: int) -> Quiet:
-    """An operation on up to 8 bytes, which the descriptor has room for; of an atomic, op and datatype are missing.
-
-    It is filled without a constructor, which takes half the time.
-    """
-    operation: Quiet = _made(Quiet)
+    """Make an operation on up to 8 bytes, which travel in the descriptor, without op and datatype of an atomic."""
+    operation: Quiet = made(Quiet)
     operation.lane = lane
     operation.kind = kind
     operation.opcode = opcode
@@ -80,18 +78,18 @@ def number_operation(lane: Lane, kind: int, opcode: int, length: int, number: in
 
 
 class Request(Posted):
-    """What ``_nb`` and ``_nbx`` calls return of an operation that is not over.
+    """The result of ``_nb`` and ``_nbx`` calls whose operation is not over.
 
-    ``callback`` is called at the end with this, the status, what :meth:`told` says, and ``user_data``, unless
-    :meth:`free` was called before. ``code`` is the status: UCS_INPROGRESS until then.
+    At the end ``callback`` gets this, the status, the values of :meth:`told`, and ``user_data``, unless :meth:`free`
+    was called before. ``code`` is the status: UCS_INPROGRESS until then.
     """
 
     __slots__ = ("callback", "code", "freed", "lane", "user_data", "worker")
 
     lane: Lane | None
-    """That it was posted on; None: it has no descriptor of its own."""
+    """The lane of the operation; None: the request has no descriptor of its own."""
     memory: RequestMemory | None = None
-    """By which the application knows it; None: by itself."""
+    """The application's memory for the request; None: the request is its own handle."""
 
     def __init__(
         self,
@@ -123,18 +121,18 @@ class Request(Posted):
             self.memory = worker.request_pool.take(self)
 
     def over(self) -> None:
-        """The NIC has done it: it was taken out of the ring."""
+        """End the operation: the NIC has done it, and it was taken out of the ring."""
         lane = self.lane
         assert lane is not None
         lane.done += 1
         self.complete(_OK if self.status == _DONE else status_on(lane, self.status))
 
     def abandoned(self, status: UcsStatus) -> None:
-        """It will not be posted."""
+        """End the operation, which will not be posted."""
         self.complete(status)
 
     def complete(self, status: UcsStatus) -> None:
-        """It has ended; nothing if it has ended before (a forced close ends it before its completion is read)."""
+        """End the request, unless it has ended before: a forced close ends it before its completion is read."""
         if self.code is not _IN_PROGRESS:
             return
         self.code = status
@@ -147,13 +145,13 @@ class Request(Posted):
                 self._settle()
 
     def told(self) -> tuple[Any, ...]:
-        """What callbacks of its kind hear besides the status."""
+        """Return the values that callbacks of this kind get besides the status."""
         return ()
 
     def answer(self, *, immediate: bool) -> "Request | None":
-        """What the call returns: None, or this. ``immediate``: it may say so at once that it is over.
+        """Return the result of the call: None, or this. ``immediate``: the call may say at once that it is over.
 
-        Raises the error with which it has ended.
+        Raises the error with which the request has ended.
         """
         if self.code is _IN_PROGRESS or not immediate:
             return self.memory or self  # type: ignore[return-value]  # what applications use of either is the same
@@ -164,38 +162,38 @@ class Request(Posted):
         return None
 
     def cancel(self) -> None:
-        """Take it back if nothing has met it; of most kinds nothing."""
+        """Cancel the operation if nothing has met it; most kinds go on."""
 
     def free(self) -> None:
-        """The application has no use for it any more: nobody is called at its end."""
+        """Free the request: its callback is not called any more."""
         self.freed = True
         if self.memory is not None and self.code is not _IN_PROGRESS:
             self.memory.let_go(self)
 
     def release(self) -> None:
-        """The same, but its callback is called at its end."""
+        """Free the request after its end, at which its callback is called."""
         self.released = True
         if self.code is not _IN_PROGRESS:
             self.free()
 
     released = False
-    """The application has no use for it after its end."""
+    """The application does not use the request after its end."""
 
     def _settle(self) -> None:
-        """It has ended, and its callback was called."""
+        """Release the memory of a request that has ended, after its callback."""
         self.freed = self.freed or self.released
         if self.freed and self.memory is not None:
             self.memory.let_go(self)
 
     @property
     def handle(self) -> Any:
-        """By what the application knows it."""
+        """The application's handle."""
         return self.memory or self
 
     def use(self, memory: Any) -> None:
-        """The application knows it by memory of its own, as ucp_request_alloc() gives it; before it is posted.
+        """Use memory of ucp_request_alloc() as the handle, before the operation is posted.
 
-        Raises INVALID_PARAM for something else, and while another request has that memory.
+        Raises INVALID_PARAM for another object, and while another request has that memory.
         """
         if memory is None:
             return
@@ -209,11 +207,11 @@ class Request(Posted):
         memory.request = self
 
     def describe(self) -> str:
-        """What it is, in words."""
+        """Describe the request."""
         return f"{self.what} of {self.length} bytes in host memory: {self.code.name}"
 
     what = "operation"
-    """What :meth:`describe` calls it."""
+    """Name of the operation for :meth:`describe`."""
 
     @property
     def done(self) -> bool:
@@ -229,33 +227,33 @@ class CountingRequest(Request):
     __slots__ = ()
 
     def follow(self) -> None:
-        """Hear of endpoints that end, and of the worker's end."""
+        """Follow the ends of endpoints, and the worker's end."""
         self.worker.followers[self] = None
 
     def complete(self, status: UcsStatus) -> None:
-        """It has ended; nothing if it has ended before."""
+        """End the request, unless it has ended before."""
         self.worker.followers.pop(self, None)
         super().complete(status)
 
     def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
-        """Nothing if an endpoint has failed: the NIC ends its operations, and they are counted.
+        """Cancel operations of a closed endpoint (CANCELED), see :meth:`canceled`.
 
-        If it was closed (CANCELED), they are not waited for: see :meth:`canceled`.
+        If an endpoint has failed, the NIC ends its operations, and they are counted.
         """
         if status is _CANCELED:
             self.canceled(endpoint)
 
     def canceled(self, endpoint: Any) -> None:
-        """The operations of this endpoint that have not been counted are cancelled."""
+        """Cancel the operations of this endpoint that have not been counted."""
         raise NotImplementedError
 
     def cancel_all(self) -> None:
-        """The worker is being destroyed."""
+        """End the request: the worker is being destroyed."""
         self.complete(_CANCELED)
 
 
 def request_of(handle: Any) -> Request:
-    """The request that an application knows by this. Raises INVALID_PARAM if there is none, or it was freed."""
+    """Return the request of an application's handle. Raises INVALID_PARAM also if it was freed."""
     request = handle.request if isinstance(handle, RequestMemory) else handle
     if not isinstance(request, Request):
         raise wrong_type("request", "a request", handle)

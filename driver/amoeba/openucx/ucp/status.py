@@ -1,4 +1,4 @@
-"""What UCP's calls end with: ``ucs_status_t`` (``ucs/type/status.h`` of UCX 1.12.1), and its exceptions.
+"""Results of UCP's calls: ``ucs_status_t`` (``ucs/type/status.h`` of UCX 1.12.1), and its exceptions.
 
 A call that fails raises a :class:`UcsError`, of which every status has a class of its own with that ``status``::
 
@@ -10,8 +10,8 @@ A call that fails raises a :class:`UcsError`, of which every status has a class 
         ├── UcsConnectionResetError          UCS_ERR_CONNECTION_RESET (a ConnectionResetError)
         └── UcsCanceledError, UcsMessageTruncatedError, ...
 
-:func:`ucs_error` chooses the class. What the engine reports, a return code of the NIC or an error of ``amoeba.core``,
-becomes a status by :data:`RETURN_CODE_STATUS` and :data:`ERRNO_STATUS`.
+:func:`ucs_error` chooses the class. :data:`RETURN_CODE_STATUS` and :data:`ERRNO_STATUS` translate return codes of the
+NIC and errors of ``amoeba.core`` to statuses.
 """
 
 from typing import ClassVar, TypeAlias
@@ -90,14 +90,14 @@ _WORDS: dict[int, str] = {
 
 
 def ucs_status_string(status: int) -> str:
-    """A status in words, as UCX has them; "Unknown error -61" for a number without any."""
+    """Return a status in words, as UCX has them; "Unknown error -61" for a number without any."""
     if not isinstance(status, int):
         raise wrong_type("status", "a status", status)
     return _WORDS.get(status) or f"Unknown error {int(status)}"
 
 
 class UcsError(Exception):
-    """A call, or what it had started, failed. Made by :func:`ucs_error`, which chooses the class."""
+    """A call, or an operation that it had started, failed. :func:`ucs_error` chooses the class."""
 
     status: ClassVar[UcsStatus]
 
@@ -218,17 +218,17 @@ _CLASSES: dict[int, type[UcsError]] = {kind.status: kind for kind in UcsError.__
 
 
 def ucs_error(status: int, message: str = "", prov_errno: int = 0) -> UcsError:
-    """The exception for a status, to be raised by the caller. Raises KeyError for what is no error."""
+    """Make the exception for a status, to be raised by the caller. Raises KeyError for a status that is no error."""
     return _CLASSES[status](message, prov_errno)
 
 
 def invalid_param(message: str) -> UcsInvalidParamError:
-    """The exception for an argument that no call can mean: nothing was done."""
+    """Make the exception for an impossible argument: nothing was done."""
     return UcsInvalidParamError(message)
 
 
 def wrong_type(name: str, expected: str, given: object) -> UcsInvalidParamError:
-    """The exception for an argument of a wrong type: what of which argument was expected and given."""
+    """Make the exception for an argument of a wrong type: the expected type, and the given value."""
     return UcsInvalidParamError(f"{name}: expected {expected}, got {type(given).__name__} {shown(given)}")
 
 
@@ -279,8 +279,8 @@ RETURN_CODE_STATUS: dict[ReturnCode, UcsStatus] = {
 }
 """The status of every return code of the NIC.
 
-A key, rights or bounds that the target refuses are its refusal: REJECTED, INVALID_ADDR. A context that is gone, or
-has another one's number now, has been reset. A peer that does not answer is known by its timeout alone.
+The target's refusals of keys, rights or bounds are REJECTED and INVALID_ADDR. A context that is gone, or has another
+one's number now, has been reset. A peer that does not answer is known by its timeout alone.
 """
 
 _ERRNO_NAMES = {
@@ -314,7 +314,7 @@ ERRNO_STATUS = {Errno[f"FI_{name}"]: status for status, names in _ERRNO_NAMES.it
 
 
 def status_of_completion(code: int) -> UcsStatus:
-    """The status of a completion with this return code; IO_ERROR for one that no NIC of ours writes."""
+    """Return the status of a completion with this return code; IO_ERROR for a code that Amoeba's NICs never write."""
     try:
         return RETURN_CODE_STATUS[ReturnCode(code)]
     except ValueError:
@@ -322,7 +322,7 @@ def status_of_completion(code: int) -> UcsStatus:
 
 
 def status_of(error: BaseException) -> UcsStatus:
-    """The status that says what an exception does: its own, that of the engine's error, or NO_MEMORY, or IO_ERROR."""
+    """Return the status of an exception: its own, that of the engine's error, or NO_MEMORY, or IO_ERROR."""
     if isinstance(error, UcsError):
         return error.status
     if isinstance(error, FabricError):
@@ -331,11 +331,11 @@ def status_of(error: BaseException) -> UcsStatus:
 
 
 def ucs_error_of(error: FabricError) -> UcsError:
-    """An error of the engine as an exception of this API, to be raised from it."""
+    """Make an exception of this API from an error of the engine, to be raised from it."""
     return ucs_error(_status_of_fabric(error), str(error.strerror), error.prov_errno)
 
 
 def _status_of_fabric(error: FabricError) -> UcsStatus:
-    """The NIC's return code says more than the error number that was made of it."""
+    """Return the status of an engine's error. The NIC's return code says more than the error number made of it."""
     status = status_of_completion(error.prov_errno) if error.prov_errno else UcsStatus.UCS_OK
     return status if status < 0 else ERRNO_STATUS[error.fi_errno]

@@ -1,10 +1,11 @@
 """Streams: bytes in order, from an endpoint to the one at its other end.
 
-A sender cuts what it sends into messages of a packet each. They land in the inbox, and stay there until the receiver
-takes them: by reference, or copied into its buffer. What nobody takes holds back its sender alone: he may have
-STREAM_WINDOW bytes in the stream, each message counted with STREAM_OVERHEAD more, and hears by STREAM_CREDIT how much
-was used up. What a peer sends beyond is dropped and counted. Small messages are copied when nobody waits for them,
-and so are all when much of the inbox is held that way: one must not keep a whole buffer of it for a few bytes.
+A sender cuts its bytes into messages of a packet each. They land in the inbox, and stay there until the receiver
+takes them: by reference, or copied into its buffer. Unread bytes hold back their sender alone: it may have
+STREAM_WINDOW bytes in the stream, each message counted with STREAM_OVERHEAD more. A STREAM_CREDIT message tells the
+sender how much was used up. The receiver drops and counts bytes beyond the window. Small messages are copied when no
+receive waits for them, and so are all when much of the inbox is held that way: a few bytes must not hold a whole
+buffer.
 """
 
 import functools
@@ -47,17 +48,17 @@ class StreamReceive(Request):
         self.use(read.request)
         self.layout = layout
         self.element = element
-        """Bytes of which a multiple is received."""
+        """The receive takes a multiple of this many bytes."""
         self.whole = whole
-        """Only all bytes will do."""
+        """The receive ends only with all bytes."""
         self.received = 0
 
     def told(self) -> tuple[Any, ...]:
-        """How many bytes have come."""
+        """Return how many bytes have come."""
         return (self.received,)
 
     def fill(self, data: memoryview) -> int:
-        """Take as many bytes as there is room for; how many."""
+        """Take as many bytes as still fit; return how many."""
         layout, start = self.layout, self.received
         size = min(data.nbytes, layout.length - start)
         if size < data.nbytes:
@@ -77,7 +78,7 @@ class StreamReceive(Request):
         return received == self.length or (not self.whole and received > 0 and not received % self.element)
 
     def end(self, status: UcsStatus) -> None:
-        """It is over: with what unpacking says, if it is over well."""
+        """End the receive with this status, or the error of unpacking."""
         layout = self.layout
         if status is _OK and isinstance(layout, GenericLayout):
             status = layout.status
@@ -86,14 +87,14 @@ class StreamReceive(Request):
 
 
 class _Unread:
-    """A message that has come, or what is left of it."""
+    """A received message, or the rest of it."""
 
     __slots__ = ("chunk", "cost", "view")
 
     def __init__(self, view: memoryview, chunk: Chunk | None, cost: int) -> None:
         self.view = view
         self.chunk = chunk
-        """Where it lies in the inbox; None: it is copied."""
+        """Its place in the inbox; None: it is copied."""
         self.cost = cost
 
 
@@ -107,18 +108,18 @@ class _Stream:
         self.unread_bytes = 0
         self.posted: deque[StreamReceive] = deque()
         self.given: dict[int, tuple[memoryview, Chunk | None]] = {}
-        """What the application has by reference."""
+        """Messages that the application has by reference."""
         # all with overheads, and counted from the beginning
         self.came = 0
         self.used = 0
-        """Of what came, what nobody has to keep any more but the application."""
+        """Received bytes that only the application keeps, or that are used up."""
         self.told = 0
-        """The same, as the sender knows it."""
+        """``used`` as the sender knows it."""
         self.sent = 0
         self.allowed = STREAM_WINDOW
-        """How far ``sent`` may go."""
+        """Limit of ``sent``."""
         self.held: deque[tuple[memoryview, Request | None]] = deque()
-        """Messages that wait for that."""
+        """Messages that wait for the limit to rise."""
 
 
 class Streams:
@@ -129,7 +130,7 @@ class Streams:
         self._wireup = wireup
         self._payload: int = worker.nic.parameters.payload
         self._ready: dict[Endpoint, None] = {}
-        """Endpoints with unread bytes that no poll has given since these came."""
+        """Endpoints with unread bytes that no poll has returned since these came."""
         wireup.handlers[MessageKind.STREAM] = self._arrived
         wireup.handlers[MessageKind.STREAM_CREDIT] = self._credited
 
@@ -143,9 +144,9 @@ class Streams:
     # Sending
 
     def send(self, endpoint: Endpoint, layout: Layout, read: ReadParam) -> Handle | None:
-        """Send what a layout has, which is used up; a request if it is not over at once.
+        """Send the bytes of a layout, which is used up; return a request if the send is not over at once.
 
-        Raises NO_RESOURCE if it has to be over at once, and cannot be.
+        Raises NO_RESOURCE if the send must be over at once, and cannot be.
         """
         length, payload = layout.length, self._payload
         stream = self._of(endpoint)
@@ -183,7 +184,7 @@ class Streams:
         endpoint.send_message(MessageKind.STREAM, view, request=request)
 
     def _credited(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """The receiver has used something up."""
+        """Raise the sender's limit: the receiver has used something up."""
         stream = self._of(endpoint)
         view = letter.chunk.view
         used = int.from_bytes(view, "little")
@@ -199,10 +200,10 @@ class Streams:
             endpoint.send_message(MessageKind.STREAM, view, request=request)
 
     def holds_back(self, endpoint: Endpoint) -> bool:
-        """Whether something that is to be sent waits for the receiver to take what came before."""
+        """Return whether bytes to be sent wait for the receiver to take earlier ones."""
         return endpoint.stream is not None and bool(endpoint.stream.held)
 
-    # What comes
+    # Arrivals
 
     def _arrived(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         chunk = letter.chunk
@@ -232,7 +233,7 @@ class Streams:
         self._end(ended, _OK)
 
     def _end(self, receives: list[StreamReceive], status: UcsStatus) -> None:
-        """End receives; if a callback raises something, the others end in the next progress."""
+        """End receives; if a callback raises, the others end in the next progress."""
         while receives:
             receive = receives.pop(0)
             try:
@@ -252,7 +253,7 @@ class Streams:
             stream.unread.append(_Unread(view, chunk, cost))
 
     def _use(self, endpoint: Endpoint, stream: _Stream, cost: int) -> None:
-        """So much more of what came is nobody's but the application's."""
+        """Count bytes as used up, and tell the sender if they are many."""
         stream.used += cost
         if stream.used - stream.told >= _TELL and endpoint.failure is None and not endpoint.closed:
             stream.told = stream.used
@@ -263,16 +264,16 @@ class Streams:
     # Receiving
 
     def receive(self, endpoint: Endpoint, receive: StreamReceive, read: ReadParam) -> Handle | None:
-        """Receive into the layout of a request; the request if it is not over at once.
+        """Receive into the layout of a request; return the request if the receive is not over at once.
 
-        Raises NO_RESOURCE if it has to be over at once, and cannot be: then nothing is received.
+        Raises NO_RESOURCE if the receive must be over at once, and cannot be; then nothing is received.
         """
         stream = self._of(endpoint)
         if read.forced and not self._suffices(stream, receive):
             receive.layout.finish()
             raise ucs_error(
                 UcsStatus.UCS_ERR_NO_RESOURCE,
-                f"{receive.length} bytes of a stream wanted at once, there are {stream.unread_bytes}",
+                f"{receive.length} bytes of a stream requested at once, only {stream.unread_bytes} have come",
             )
         if not stream.posted:
             self._take(endpoint, stream, receive)
@@ -286,7 +287,7 @@ class Streams:
 
     @staticmethod
     def _suffices(stream: _Stream, receive: StreamReceive) -> bool:
-        """Whether what is unread ends a receive."""
+        """Return whether the unread bytes end a receive."""
         if stream.posted:
             return False
         size = min(stream.unread_bytes, receive.length)
@@ -307,7 +308,7 @@ class Streams:
             self._use(endpoint, stream, first.cost)
 
     def take_data(self, endpoint: Endpoint) -> memoryview | None:
-        """The oldest message, or what is left of it, where it lies; None: nothing has come."""
+        """Return the oldest message, or the rest of it, in place; None: nothing has come."""
         stream = self._of(endpoint)
         if not stream.unread:
             return None
@@ -318,18 +319,17 @@ class Streams:
         return first.view
 
     def release(self, endpoint: Endpoint, data: Any) -> None:
-        """The application has no use any more for what :meth:`take_data` gave it. Raises INVALID_PARAM if it has not
-        done that, or this was said before."""
+        """Release a message of :meth:`take_data`. Raises INVALID_PARAM for others, and the second time."""
         stream = self._of(endpoint)
         given = stream.given.get(id(data))
         if given is None or given[0] is not data:
-            raise invalid_param("data: expected what ucp_stream_recv_data_nb() gave, unreleased")
+            raise invalid_param("data: expected a result of ucp_stream_recv_data_nb() that is not released")
         del stream.given[id(data)]
         if given[1] is not None:
             given[1].release()
 
     def poll(self, most: int) -> list[Endpoint]:
-        """Endpoints with unread bytes, each once until more comes; only those that the application has made."""
+        """Return endpoints of the application with unread bytes, each once until more comes."""
         found: list[Endpoint] = []
         for endpoint in list(self._ready):
             if len(found) == most:
@@ -344,7 +344,7 @@ class Streams:
     # Ends
 
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
-        """Posted receives, and what waits to be sent, end with this status; what is unread is dropped on closing."""
+        """End posted receives and waiting sends with this status; closing drops unread bytes."""
         stream = endpoint.stream
         if stream is None:
             return
@@ -368,4 +368,4 @@ class Streams:
         self._worker.soon.extend(functools.partial(receive.end, status) for receive in posted)
 
     def cancel_all(self) -> None:
-        """Nothing: what there is belongs to endpoints, which end first."""
+        """Do nothing: everything belongs to endpoints, which end first."""

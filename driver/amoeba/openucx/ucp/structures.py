@@ -114,7 +114,7 @@ __all__ = [
 
 @dataclass
 class ucp_tag_recv_info:
-    """What is known of a tagged message. For receives that have no tag only ``length`` is set."""
+    """Information about a tagged message. For receives without a tag only ``length`` is set."""
 
     sender_tag: ucp_tag_t = 0
     """As it was sent: all 64 bits."""
@@ -127,7 +127,7 @@ ucp_tag_recv_info_t: TypeAlias = ucp_tag_recv_info
 
 @dataclass
 class ucp_am_recv_param:
-    """What a handler of active messages is told of one."""
+    """Information about an active message for its handler."""
 
     recv_attr: ucp_am_recv_attr_t = ucp_am_recv_attr_t(0)  # noqa: RUF009  members do not change
     reply_ep: ucp_ep_h | None = None
@@ -139,7 +139,7 @@ ucp_am_recv_param_t: TypeAlias = ucp_am_recv_param
 
 @dataclass
 class ucp_err_handler_t:
-    """Who is told when an endpoint fails."""
+    """The handler of an endpoint's failure."""
 
     cb: ucp_err_handler_cb_t | None = None
     arg: Any = None
@@ -148,7 +148,7 @@ class ucp_err_handler_t:
 
 @dataclass
 class ucp_listener_accept_handler_t:
-    """Who is told of an endpoint that a listener has made; deprecated (``ucp_compat.h``)."""
+    """The handler of an endpoint that a listener has made; deprecated (``ucp_compat.h``)."""
 
     cb: ucp_listener_accept_callback_t | None = None
     arg: Any = None
@@ -156,7 +156,7 @@ class ucp_listener_accept_handler_t:
 
 @dataclass
 class ucp_listener_conn_handler_t:
-    """Who is told of a connection request."""
+    """The handler of connection requests."""
 
     cb: ucp_listener_conn_callback_t | None = None
     arg: Any = None
@@ -188,7 +188,7 @@ class ucp_params_t(Parameters):
 
 @dataclass(kw_only=True)
 class ucp_lib_attr_t(Attributes):
-    """What ``ucp_lib_query`` tells."""
+    """Results of ``ucp_lib_query``."""
 
     field_mask: int | None = None
     max_thread_level: Annotated[
@@ -202,7 +202,7 @@ class ucp_lib_attr_t(Attributes):
 
 @dataclass(kw_only=True)
 class ucp_context_attr_t(Attributes):
-    """What ``ucp_context_query`` tells."""
+    """Results of ``ucp_context_query``."""
 
     field_mask: int | None = None
     request_size: Annotated[int | None, Counted(ucp_context_attr_field.UCP_ATTR_FIELD_REQUEST_SIZE, SIZE)] = None
@@ -221,7 +221,7 @@ class ucp_context_attr_t(Attributes):
 
 @dataclass(kw_only=True)
 class ucp_worker_attr_t(Attributes):
-    """What ``ucp_worker_query`` tells. ``address_flags`` is an input: it says what the address shall hold."""
+    """Results of ``ucp_worker_query``. ``address_flags`` is an input: the parts of the address."""
 
     field_mask: int | None = None
     thread_mode: Annotated[
@@ -268,7 +268,7 @@ class ucp_worker_params_t(Parameters):
         ucp_wakeup_event_t | None,
         Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_EVENTS, bits_of(ucp_wakeup_event_t, 32)),
     ] = None
-    """What wakes it; all of them if absent."""
+    """Events that wake the worker; all of them if absent."""
     user_data: Annotated[Any, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_USER_DATA, anything)] = None
     event_fd: Annotated[int | None, Counted(ucp_worker_params_field.UCP_WORKER_PARAM_FIELD_EVENT_FD, INT)] = None
     """A descriptor of the application's, such as epoll's, that shall report the events."""
@@ -286,7 +286,7 @@ class ucp_worker_params_t(Parameters):
 
 @dataclass(kw_only=True)
 class ucp_worker_address_attr_t(Attributes):
-    """What ``ucp_worker_address_query`` finds in an address."""
+    """Results of ``ucp_worker_address_query``."""
 
     field_mask: int | None = None
     worker_uid: Annotated[
@@ -327,7 +327,7 @@ class ucp_ep_params_t(Parameters):
 
 @dataclass(kw_only=True)
 class ucp_ep_attr_t(Attributes):
-    """What ``ucp_ep_query`` tells. Socket addresses only of endpoints that were connected by one."""
+    """Results of ``ucp_ep_query``. Only endpoints that were connected by a socket address have socket addresses."""
 
     field_mask: int | None = None
     name: Annotated[str | None, Counted(ucp_ep_attr_field.UCP_EP_ATTR_FIELD_NAME, NAME)] = None
@@ -341,7 +341,7 @@ class ucp_ep_attr_t(Attributes):
 
 @dataclass(kw_only=True)
 class ucp_ep_evaluate_perf_param_t(Parameters):
-    """What ``ucp_ep_evaluate_perf`` is asked."""
+    """Parameters of ``ucp_ep_evaluate_perf``."""
 
     field_mask: int | None = None
     message_size: Annotated[
@@ -351,7 +351,7 @@ class ucp_ep_evaluate_perf_param_t(Parameters):
 
 @dataclass(kw_only=True)
 class ucp_ep_evaluate_perf_attr_t(Attributes):
-    """What ``ucp_ep_evaluate_perf`` answers."""
+    """Results of ``ucp_ep_evaluate_perf``."""
 
     field_mask: int | None = None
     estimated_time: Annotated[
@@ -374,7 +374,7 @@ class ucp_stream_poll_ep_t:
 
 @dataclass(kw_only=True)
 class ucp_listener_attr_t(Attributes):
-    """What ``ucp_listener_query`` tells."""
+    """Results of ``ucp_listener_query``."""
 
     field_mask: int | None = None
     sockaddr: Annotated[
@@ -385,7 +385,7 @@ class ucp_listener_attr_t(Attributes):
 
 @dataclass(kw_only=True)
 class ucp_conn_request_attr_t(Attributes):
-    """What ``ucp_conn_request_query`` tells."""
+    """Results of ``ucp_conn_request_query``."""
 
     field_mask: int | None = None
     client_address: Annotated[
@@ -461,7 +461,7 @@ class ucp_mem_advise_params_t(Parameters):
 
 @dataclass(kw_only=True)
 class ucp_mem_attr_t(Attributes):
-    """What ``ucp_mem_query`` tells; ``address`` is a number."""
+    """Results of ``ucp_mem_query``; ``address`` is a number."""
 
     field_mask: int | None = None
     address: Annotated[int | None, Counted(ucp_mem_attr_field.UCP_MEM_ATTR_FIELD_ADDRESS, SIZE)] = None
@@ -473,7 +473,7 @@ class ucp_mem_attr_t(Attributes):
 
 @dataclass(kw_only=True)
 class ucp_request_param_t(OperationParameters):
-    """What every ``_nbx`` call takes beside what it is about.
+    """Parameters of every ``_nbx`` call beside its operands.
 
     ``op_attr_mask`` holds fields and flags. If it names any field, or is 0, it says which fields count; if it holds
     flags alone, or is absent, those count that are set. C's unions are one field each: ``cb`` takes what the call's
@@ -501,7 +501,7 @@ class ucp_request_param_t(OperationParameters):
 
 @dataclass(kw_only=True)
 class ucp_request_attr_t(Attributes):
-    """What ``ucp_request_query`` tells. ``debug_string_size`` is an input."""
+    """Results of ``ucp_request_query``. ``debug_string_size`` is an input."""
 
     field_mask: int | None = None
     debug_string: Annotated[str | None, Counted(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING, NAME)] = None

@@ -1,12 +1,12 @@
 """Tagged messages (group COMM-TAG of ucp.h): sends, receives, probes.
 
-The NIC matches; what it cannot keep the driver takes over (:mod:`amoeba.transport.software_matching`), so that
-both lists have no end. A message of up to a packet travels in the packet, and is over for the sender when it has been
-copied, if there is a free piece of memory for that, or is delivered. A longer one, and one that is to be over when
-it has been matched, is read by its receiver from where it lies.
+The NIC matches. The driver takes over messages and receives that do not fit into the NIC
+(:mod:`amoeba.transport.software_matching`), so that both lists are unlimited. A message of up to a packet travels in
+the packet. It is over for the sender when it has been copied, if a piece of memory is free for that, or is delivered. The
+receiver reads a longer one in place, and one that is to be over when it has been matched.
 
-A receive that is shorter than a packet, or scattered, lands in memory of the driver's: so nothing is written where a
-message does not fit. What is longer than a packet is read to where it goes, after its length is known.
+A receive that is shorter than a packet, or scattered, lands in memory of the driver: so a message that does not fit
+changes no buffer. A message longer than a packet is read to its destination after its length is known.
 """
 
 import functools
@@ -51,16 +51,16 @@ _CANCELED = UcsStatus.UCS_ERR_CANCELED
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 _ALL = (1 << 64) - 1
 _MAX_COPIES = 256
-"""Messages, each of a packet at most, that are copied and not delivered yet."""
+"""Maximum messages, each of at most a packet, that are copied and not delivered yet."""
 _MAX_SEGMENTS = 16
-"""Pieces of memory that one message is read to: more are read to one place, and copied."""
+"""Maximum pieces of memory that one message is read to: more pieces are read to one place, and copied."""
 _NOWHERE = memoryview(bytearray(1))
 _UNKNOWN = ucp_tag_recv_info(0, 0)
-"""Of a message that has not come."""
+"""Information of a message that has not come."""
 
 
 class _Copy(Quiet):
-    """A message of which the caller has its buffer back."""
+    """A message whose buffer the caller may use again."""
 
     __slots__ = ("_packet", "_packets")
 
@@ -82,17 +82,17 @@ class TagSend(Request):
 
 
 class _LongSend(TagSend):
-    """A send that the receiver reads: over when he has, which is later than its lane has done with it."""
+    """A send that the receiver reads, over when it has, which is later than its lane has done with it."""
 
     __slots__ = ("endpoint", "token", "unread", "verdict")
 
     endpoint: Endpoint
     token: int
-    """By which it is known, once it has been posted."""
+    """The receiver's name for the message, once it has been posted."""
     unread: "dict[_LongSend, None]"
-    """Where it is until it is over."""
+    """The messages among which this one is until it is over."""
     verdict: UcsStatus | None
-    """The status with which it was ended before the receiver has read it."""
+    """The status that ended the send before the receiver has read it."""
 
     def over(self) -> None:
         self.unread.pop(self, None)
@@ -106,12 +106,12 @@ class _LongSend(TagSend):
 
 
 class _Place(engine.Receive):
-    """Where the message of a receive goes: see the top of this file."""
+    """The destination of a receive's message: see the top of this file."""
 
     landed: memoryview | None = None
-    """Where it lies until it goes to where the layout says."""
+    """The message in its first place, before it goes to the layout."""
     packet: Packet | None = None
-    """What it lands in, of ``packets``."""
+    """The first place, one of ``packets``."""
     packets: Packets
 
     def __init__(self, request: "TagReceive", tag: int, mask: int) -> None:
@@ -134,13 +134,13 @@ class _Place(engine.Receive):
             self.whole = memoryview(b"")
             return
         packet = packets.free.pop() if packets.free else packets.take()
-        assert packet is not None  # there is no limit
+        assert packet is not None  # the packets are unlimited
         self.packet = packet
         self.address = packet.address
         self.whole = packet.view[: self.length]
 
     def segments(self, address: int, length: int) -> list[Segment]:
-        """Where a message of ``length`` bytes goes, nowhere if it is too long. The NIC may write there."""
+        """Return the segments of a message of ``length`` bytes, which the NIC may write; none if it is too long."""
         layout = self.layout
         if length > layout.length or not length:
             return []
@@ -171,7 +171,7 @@ class _Place(engine.Receive):
         self.grants = (*self.grants, *grants)
 
     def land(self, address: int, length: int) -> int:
-        """The message is in its packet."""
+        """Note that the message is in its packet."""
         if length > self.layout.length:
             return 0
         assert self.whole is not None
@@ -179,7 +179,7 @@ class _Place(engine.Receive):
         return length
 
     def fill(self, data: memoryview, offset: int = 0) -> int:
-        """The message is there."""
+        """Note that the message is there."""
         whole = self.whole
         if whole is None:
             self.buffers[0][: data.nbytes] = data
@@ -189,7 +189,7 @@ class _Place(engine.Receive):
 
 
 class TagReceive(Request):
-    """A receive. ``info``: what is known of its message, when it is over."""
+    """A receive. ``info``: information about its message, when it is over."""
 
     __slots__ = ("info", "layout", "place")
 
@@ -202,16 +202,16 @@ class TagReceive(Request):
         self.place = _Place(self, tag, mask)
 
     def told(self) -> tuple[Any, ...]:
-        """Of its message."""
+        """Return the information about the message."""
         return (self.info,)
 
     def arrived(self, arrival: Arrival) -> None:
-        """Its message has been received, or it has been taken back."""
+        """Finish the receive: its message has arrived, or it has been cancelled."""
         if self.code is _IN_PROGRESS:
             self.complete(self.finish(arrival))
 
     def finish(self, arrival: Arrival) -> UcsStatus:
-        """Bring the message to where it goes; how that went."""
+        """Bring the message to its destination; return the status."""
         place, layout, code = self.place, self.layout, arrival.status
         status = _OK
         if code == _DONE:
@@ -230,7 +230,7 @@ class TagReceive(Request):
         return status
 
     def drop(self) -> None:
-        """Nothing comes any more: the application's state, and the driver's memory, are given back."""
+        """Release the application's state and the driver's memory: nothing arrives any more."""
         place = self.place
         place.landed = None
         if place.packet is not None:
@@ -239,7 +239,7 @@ class TagReceive(Request):
         self.layout.finish()
 
     def cancel(self) -> None:
-        """Take it back if it has met no message; the NIC is waited for, and then it is over."""
+        """Cancel the receive if it has met no message; wait for the NIC, which ends the receive."""
         worker = self.worker
         receives, dispatch = worker.receives, worker.dispatch
         if self.code is not _IN_PROGRESS or not receives.cancel(self):
@@ -258,7 +258,7 @@ class TagReceive(Request):
 
 
 class TagMessage(ucp_tag_message_h):
-    """A message that a probe has found. ``claim``: it, if it was taken out, until it is received."""
+    """A message that a probe has found. ``claim``: the removed message, until it is received."""
 
     __slots__ = ("claim", "worker")
 
@@ -282,14 +282,14 @@ class Tags:
         self.places = Packets(worker.nic, worker.main.number, self._payload, writable=True)
         """Where short messages land."""
         self._unread: dict[_LongSend, None] = {}
-        """Those that receivers are to read."""
+        """Messages that receivers are to read."""
 
     # Sending
 
     def send_number(self, lane: Lane, entry: int, length: int, number: int, tag: int, more: bool) -> None:
-        """Send up to ``most_inline`` bytes, which the descriptor has room for.
+        """Send up to ``most_inline`` bytes, which travel in the descriptor.
 
-        ``entry``: of the peer table, and there is room. ``more`` follow at once.
+        ``entry``: a peer table entry with free space in the ring. ``more`` follow at once.
         """
         sent = number_operation(lane, _SENDS, _SEND, length, number)
         sent.peer, sent.more = entry, more
@@ -298,16 +298,16 @@ class Tags:
         lane.posted += 1
 
     def send(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam, *, sync: bool) -> Request | None:
-        """Send what a layout says; the request if it is not over at once.
+        """Send a layout; return the request if the send is not over at once.
 
-        ``sync``: it is over when it has been matched. Raises NO_RESOURCE if it has to be over at once, and cannot be:
-        then nothing is sent. The layout has been read, or is kept alive.
+        ``sync``: the send is over when it has been matched. Raises NO_RESOURCE if the send must be over at once, and
+        cannot be; then nothing is sent. The layout has been read, or is kept alive.
         """
         length = layout.length
         if sync or length > self._most:
             if read.forced:
                 raise ucs_error(
-                    UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes that is read is not over at once"
+                    UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes is over only when it is read"
                 )
             return self._send_long(endpoint, layout, tag, read)
         lane = endpoint.tagged
@@ -320,7 +320,7 @@ class Tags:
             request.complete(_OK)
             return request.answer(immediate=False)
         if read.forced:
-            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"no room for a message of {length} bytes now")
+            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"no free space for a message of {length} bytes now")
         return self._queue(lane, layout, tag, self._request(lane, length, read) if request is None else request)
 
     def _request(self, lane: Lane, length: int, read: ReadParam) -> TagSend:
@@ -329,7 +329,7 @@ class Tags:
         return request
 
     def _copy(self, lane: Lane, layout: Layout, length: int, tag: int, more: bool) -> bool:
-        """Send a message of up to a packet as it is now. False: that cannot be done now."""
+        """Send a message of up to a packet as it is now. Return False if that is impossible now."""
         entry = lane.entry_now()
         if entry is None:
             if not lane.may_post():
@@ -360,7 +360,7 @@ class Tags:
         return True
 
     def _queue(self, lane: Lane, layout: Layout, tag: int, request: TagSend) -> Request | None:
-        """Send a message of up to a packet from where it lies, when it is its turn."""
+        """Send a message of up to a packet in place, when it is its turn."""
         data = layout.packed()
         length = data.nbytes
         request.opcode, request.remote_key = _SEND, tag
@@ -371,7 +371,7 @@ class Tags:
         return request.answer(immediate=True)
 
     def _send_long(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam) -> Request | None:
-        """Let the receiver read it."""
+        """Let the receiver read the message."""
         worker, lane, unread = self._worker, endpoint.tagged, self._unread
         data = layout.packed()
         length = data.nbytes
@@ -394,10 +394,10 @@ class Tags:
     # Receiving
 
     def receive(self, layout: Layout, tag: int, mask: int, read: ReadParam) -> Request | None:
-        """Receive to what a layout says; the request if it is not over at once.
+        """Receive to a layout; return the request if the receive is not over at once.
 
-        Raises with what it has ended at once, and NO_RESOURCE if it has to end at once and cannot: then no message is
-        taken.
+        Raises the status with which the receive has ended at once. Raises NO_RESOURCE if the receive must end at once
+        and cannot; then it takes no message.
         """
         worker = self._worker
         request = TagReceive(worker, layout, tag, mask, read)
@@ -419,7 +419,7 @@ class Tags:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{why}: the receive is not over at once")
 
     def _answer(self, request: TagReceive, read: ReadParam) -> Request | None:
-        """What the call says of a receive that has been posted."""
+        """Return the result of a call whose receive has been posted."""
         ready = self._worker.dispatch.ready
         if not ready or id(ready[-1].context) != id(request):
             return request.answer(immediate=False)
@@ -434,7 +434,7 @@ class Tags:
     # Probing
 
     def probe(self, tag: int, mask: int, *, remove: bool) -> tuple[TagMessage, ucp_tag_recv_info] | None:
-        """The oldest message that would be received, of those that progress has seen."""
+        """Return the oldest message that would be received, of those that progress has seen."""
         worker = self._worker
         pattern = engine.Receive(True, tag, ~mask & _ALL, ANYBODY, None, 0)
         claim = None
@@ -450,10 +450,10 @@ class Tags:
         return TagMessage(worker, claim), ucp_tag_recv_info(event.tag, event.length)
 
     def receive_message(self, message: TagMessage, layout: Layout, read: ReadParam) -> Request | None:
-        """Receive what a probe has taken out: as :meth:`receive`."""
+        """Receive a message that a probe has removed: as :meth:`receive`."""
         worker, claim = self._worker, message.claim
         if claim is None:
-            raise invalid_param("message: expected what a probe has removed, and nobody has received")
+            raise invalid_param("message: expected one that a probe has removed, not received yet")
         request = TagReceive(worker, layout, 0, 0, read)
         try:
             request.use(read.request)
@@ -474,20 +474,20 @@ class Tags:
     # Ends
 
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
-        """What its other end has not read ends with this status."""
+        """End messages that the other end has not read with this status."""
         for request in [each for each in self._unread if each.endpoint is endpoint]:
             request.verdict = status
             self._worker.long_sends.end(request.token)
             self._worker.soon.append(functools.partial(request.complete, status))
 
     def cancel_all(self) -> None:
-        """Receives that are posted end with CANCELED."""
+        """End posted receives with CANCELED."""
         for request in self._worker.receives.contexts():
             if isinstance(request, TagReceive) and not request.done:
                 request.layout.finish()
                 self._worker.soon.append(functools.partial(request.complete, _CANCELED))
 
     def release(self) -> None:
-        """The NIC uses nothing of it any more."""
+        """Withdraw the NIC's access to the packets."""
         self._copies.release()
         self.places.release()

@@ -1,8 +1,8 @@
-"""Sleeping until there is something to do (group WAKEUP of ucp.h): one descriptor that tells of everything.
+"""Sleeping until there is something to do (group WAKEUP of ucp.h): one descriptor reports everything.
 
-A NIC that runs by itself raises an interrupt, for which it is asked by ``arm``. The time of simulated NICs passes in
-calls alone, so that sleeping would stop what is slept for: while anything is under way the descriptor is readable at
-once, and afterwards now and then.
+A NIC that runs by itself raises an interrupt when ``arm`` has asked for it. The time of simulated NICs passes in
+calls alone, so that sleeping would stop their operations: the descriptor is readable at once while operations are
+outstanding, and afterwards now and then.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ __all__ = ["Wakeup"]
 _GLANCE_NS = 10_000_000
 """Nanoseconds after which a sleep is over where time passes in calls alone."""
 _MEMORY_SLICE = 1
-"""Milliseconds asleep before memory is looked at again, which no interrupt tells of."""
+"""Milliseconds asleep before the next look at memory, whose changes raise no interrupt."""
 _TIMERFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _CLOCK_MONOTONIC = 1
 _EPOLL_CTL_ADD = 1
@@ -46,11 +46,11 @@ class WakingWorker(Protocol):
     def base(self) -> WorkerBase: ...
 
     def has_work(self) -> bool:
-        """Whether a call of progress would find something that has come already."""
+        """Return whether a call of progress would find something that has come already."""
 
 
 class Wakeup:
-    """The descriptor of one worker, and what is behind it. Raises INVALID_PARAM if ``event_fd`` is no epoll's."""
+    """The descriptor of one worker, and its sources. Raises INVALID_PARAM if ``event_fd`` is no epoll's."""
 
     def __init__(self, worker: WakingWorker, params: ucp_worker_params_t) -> None:
         self._worker = worker
@@ -58,14 +58,14 @@ class Wakeup:
         self._adapter: Adapter = base.context.adapter
         events = int(params.events or 0)
         self.edge = bool(events & _EVENT.UCP_WAKEUP_EDGE)
-        """Progress asks for the next interrupt itself, as the application need not."""
+        """Progress asks for the next interrupt itself, so the application need not."""
         anything = not events & (_SENT | _COME)
         self._sent = anything or bool(events & _SENT)
         self._come = anything or bool(events & _COME)
         self._device = base.nic.device
         self._epoll = select.epoll()
         self._signal = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """What others have to say: the application, and workers that took notice of a common interrupt."""
+        """Signals of others: the application, and workers that took notice of a common interrupt."""
         self._outstanding = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._timer = -1
         self._external = params.event_fd is not None
@@ -96,9 +96,9 @@ class Wakeup:
 
     @property
     def descriptor(self) -> int:
-        """Readable when there is something to do, once :meth:`arm` has said so.
+        """The descriptor, readable when there is something to do, once :meth:`arm` has said so.
 
-        Raises UNSUPPORTED if the application has a descriptor of its own for that.
+        Raises UNSUPPORTED if the application uses a descriptor of its own.
         """
         if self._external:
             raise ucs_error(
@@ -112,15 +112,15 @@ class Wakeup:
         return self._signal
 
     def watch(self, descriptor: int) -> None:
-        """Be readable when this is."""
+        """Be readable when this descriptor is."""
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def signal(self) -> None:
-        """Make it readable, until the next :meth:`arm`. Safe in any thread; several count as one."""
+        """Make the descriptor readable until the next :meth:`arm`. Safe in any thread; several signals count once."""
         os.eventfd_write(self._signal, 1)
 
     def arm(self) -> bool:
-        """Ask to be woken. False: there is something to do already."""
+        """Ask to be woken. Return False if there is something to do already."""
         busy = [_drain(each) for each in (self._signal, self._outstanding, self._timer)]
         if self._adapter.clear_interrupts(self) or any(busy):
             return False
@@ -142,7 +142,7 @@ class Wakeup:
                 worker.messages.dispatch.arm()
 
     def _wake_for_time(self) -> None:
-        """Be readable while time has to pass: at once if something is under way, else after a glance."""
+        """Be readable while time has to pass: at once if operations are outstanding, else after a glance."""
         worker = self._worker.base
         if worker.rings.outstanding or worker.rings.held or self._adapter.wire.moving:
             os.eventfd_write(self._outstanding, 1)
@@ -151,7 +151,7 @@ class Wakeup:
             _libc.timerfd_settime(self._timer, 0, setting, None)
 
     def renew(self) -> None:
-        """Progress has found nothing: with EDGE, what comes from now on is another edge."""
+        """Prepare the next edge after progress has found nothing: with EDGE, later events are another edge."""
         self._adapter.clear_interrupts(self)
         self._ask()
         if self._worker.has_work():
@@ -165,7 +165,7 @@ class Wakeup:
             self.sleep()
 
     def sleep(self) -> None:
-        """Sleep until there is something to do, having asked to be woken."""
+        """Sleep until there is something to do, after asking to be woken."""
         readable_within([self._epoll.fileno()], None)
 
     def wait_for_change(self, memory: memoryview) -> None:
@@ -178,7 +178,7 @@ class Wakeup:
                 self._epoll.poll(_MEMORY_SLICE / 1000)
 
     def close(self) -> None:
-        """Whoever waits for the descriptor is woken."""
+        """Close the descriptor, which wakes its sleepers."""
         self._adapter.wakeups.discard(self)
         close_epoll(self._epoll)
         for descriptor in (self._signal, self._outstanding, self._timer):
@@ -187,7 +187,7 @@ class Wakeup:
 
 
 def _drain(descriptor: int) -> bool:
-    """Make an eventfd or a timer unreadable; whether it was readable."""
+    """Make an eventfd or a timer unreadable; return whether it was readable."""
     if descriptor < 0:
         return False
     try:

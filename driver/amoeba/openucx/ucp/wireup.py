@@ -1,13 +1,14 @@
-"""How endpoints find each other, and what drivers tell each other on an endpoint's lane for messages.
+"""How endpoints find each other, and the messages between drivers on an endpoint's lane for messages.
 
-An endpoint is known at the other end by its number: the n-th endpoint from one worker to another pairs with the n-th
-one back, as UCX has it. The first message on a lane says who sends (his address) and which number it is; where there
-is no such endpoint yet, one is made, and the application's next one to that worker is it. All of it comes from a
-peer: whatever makes no sense is dropped and counted.
+An endpoint's number identifies it at the other end: the n-th endpoint from one worker to another pairs with the n-th
+one back, as in UCX. The first message on a lane contains the sender's address and the endpoint's number. If there is
+no such endpoint yet, one is made, and the application's next endpoint to that worker is the same one. All of it comes
+from a peer: messages without sense are dropped and counted.
 
-A worker is known by the NIC and context that its messages come from, together with the number that it claims: nobody
-speaks for another NIC's worker. The endpoints that one NIC makes unasked are limited, and so are those of all. The
-NIC that has made the most makes room for others. A peer whose endpoint is turned away hears that it is gone.
+A worker is identified by the NIC and context that its messages come from, together with the number that it claims: no
+NIC can speak for another NIC's worker. The endpoints that one NIC makes unasked are limited, and so are those of all
+NICs. At the limit, endpoints of the NIC that has made the most are closed. A peer whose endpoint is turned away is
+told that the endpoint is gone.
 """
 
 from collections import Counter, OrderedDict
@@ -27,41 +28,41 @@ from amoeba.openucx.ucp.status import UcsError, UcsStatus
 __all__ = ["LINKED", "Connector", "Wireup"]
 
 LINKED = 1 << 23
-"""In numbers of endpoints that were made by a socket address."""
+"""Bit in numbers of endpoints that were made by a socket address."""
 _MAX_REMOTES = 4096
-"""Workers that are remembered when the last endpoint to them is closed."""
+"""Maximum workers that are remembered when the last endpoint to them is closed."""
 _MAX_UNASKED = 4096
-"""Endpoints that peers alone have made."""
+"""Maximum endpoints that peers alone have made."""
 _MAX_OF_ONE = 1024
-"""The same, that one NIC has made."""
+"""Maximum endpoints that one NIC alone has made."""
 _MAX_TURNED_AWAY = 8
-"""Endpoints of one NIC that are being turned away at a time: of further ones it hears nothing."""
+"""Maximum endpoints of one NIC that are being turned away at a time: the NIC is not told about further ones."""
 _MAX_SKIPPED = 4096
-"""Workers whose closed endpoints are remembered, though the application has never connected to them."""
+"""Maximum workers whose closed endpoints are remembered, though the application has never connected to them."""
 
 
 Handler = Callable[[Endpoint, Header, Letter], None]
-"""What takes a message of one kind, and its chunk with it."""
+"""Takes a message of one kind, and its chunk."""
 LateHandler = Callable[[Header, Letter], None]
-"""The same, of a message for an endpoint that there is not, or no more."""
+"""Takes a message for an endpoint that does not exist, or no longer."""
 
 
 class Connector(Protocol):
-    """The worker, as this needs it."""
+    """The parts of a worker that wireup uses."""
 
     waiters: list[Callable[[], bool]]
     """Called in every progress until they return something true."""
 
     @property
     def endpoints(self) -> dict[tuple[Identity, int], Endpoint]:
-        """By (identity of the worker at the other end, number of the endpoint as that one says it)."""
+        """Endpoints by (identity of the worker at the other end, number of the endpoint as that one says it)."""
 
     def make_endpoint(self, remote: WorkerAddress, number: int, remote_number: int) -> Endpoint:
-        """A new endpoint to a worker, which its driver knows by ``remote_number``."""
+        """Make an endpoint to a worker, whose driver names it by ``remote_number``."""
 
 
 class Wireup:
-    """Who is at the other end of a worker's endpoints."""
+    """The other ends of a worker's endpoints."""
 
     def __init__(self, worker: Connector) -> None:
         self._worker = worker
@@ -70,15 +71,15 @@ class Wireup:
         self._by_source: dict[int, list[Endpoint]] = {}
         """The endpoints to each worker, by how events name it."""
         self._numbers: Counter[Identity] = Counter()
-        """Endpoints of the application's by the worker at the other end: the number of the next one."""
+        """Endpoints that the application has made, by the worker at the other end: the number of the next one."""
         self._skipped: OrderedDict[int, tuple[int, int]] = OrderedDict()
         """By how events name a worker: its uid, and the next number, where the worker has closed those before."""
         self._links = 0
-        """Endpoints of socket addresses that were begun here."""
+        """Number of endpoints by socket addresses that were begun here."""
         self.handlers: dict[int, Handler] = {MessageKind.GONE: self._gone}
-        """By kind; WIREUP_REQUEST is this one's own."""
+        """Handlers by kind; wireup itself handles WIREUP_REQUEST."""
         self.strangers: dict[int, LateHandler] = {}
-        """For messages of known workers to endpoints that are closed; those of other kinds are dropped."""
+        """Handlers for messages of known workers to endpoints that are closed; other kinds are dropped."""
         self.malformed = 0
         """Messages of peers that were dropped because they made no sense."""
         self.turned_away = 0
@@ -86,12 +87,12 @@ class Wireup:
         self._unasked: dict[int, dict[Endpoint, None]] = {}
         """Endpoints that peers alone have made, by the IPv4 address of their NICs; the oldest first."""
         self._parting: dict[int, set[Endpoint]] = {}
-        """Endpoints that are being turned away, by the same."""
+        """Endpoints that are being turned away, by the same address."""
 
     # Numbers
 
     def next_number(self, identity: Identity) -> int:
-        """The number of the application's next endpoint to this worker."""
+        """Return the number of the application's next endpoint to this worker."""
         number = self._upcoming(identity)
         self._skipped.pop(identity[0], None)
         self._numbers[identity] = number + 1
@@ -103,34 +104,34 @@ class Wireup:
         return max(self._numbers.get(identity, 0), number if skipped_uid == uid else 0)
 
     def _skip(self, identity: Identity, number: int) -> None:
-        """The worker has closed this endpoint, which the application has never asked for."""
+        """Note that the worker has closed this endpoint, which the application has never asked for."""
         if self._upcoming(identity) == number:
             source, uid = identity
-            self._skipped[source] = uid, number + 1  # the application's next one pairs with that one's next
+            self._skipped[source] = uid, number + 1  # the application's next endpoint pairs with the worker's next
             self._skipped.move_to_end(source)
             if len(self._skipped) > _MAX_SKIPPED:
                 self._skipped.popitem(last=False)
 
     def next_link(self) -> int:
-        """A number for the next endpoint that is begun here by a socket address.
+        """Return a number for the next endpoint that is begun here by a socket address.
 
-        Its other end has the same one but for the last bit, so that both may belong to one worker.
+        Its other end has the same number but for the last bit, so that both may belong to one worker.
         """
         number = LINKED | self._links << 1 & LINKED - 1
         self._links += 1
         return number
 
     def knows(self, identity: Identity, number: int) -> bool:
-        """Whether there is an endpoint with this number to that worker."""
+        """Return whether there is an endpoint with this number to that worker."""
         return (identity, number) in self._worker.endpoints
 
     def register(self, endpoint: Endpoint) -> None:
-        """What comes for this endpoint, whose ``remote`` is known, is for it."""
+        """Deliver messages to this endpoint, whose ``remote`` is known, from now on."""
         self._worker.endpoints[endpoint.remote.identity, endpoint.number] = endpoint
         self._by_source.setdefault(endpoint.remote.source, []).append(endpoint)
 
     def adopt(self, identity: Identity, number: int) -> Endpoint | None:
-        """The endpoint that a peer has made and the application asks for now."""
+        """Return the endpoint that a peer has made and the application asks for now."""
         endpoint = self._worker.endpoints.get((identity, number))
         if endpoint is not None and endpoint.unasked:
             endpoint.unasked = False
@@ -139,14 +140,14 @@ class Wireup:
         return None
 
     def _count_out(self, endpoint: Endpoint) -> None:
-        """It is not one of those any more that a peer has made unasked."""
+        """Stop counting an endpoint as one that a peer has made unasked."""
         others = self._unasked.get(endpoint.remote.main.ip, {})
         others.pop(endpoint, None)
         if not others:
             self._unasked.pop(endpoint.remote.main.ip, None)
 
     def forget(self, endpoint: Endpoint) -> None:
-        """It is closed: what still comes for it is dropped."""
+        """Forget a closed endpoint: later messages to it are dropped."""
         remote = endpoint.remote
         if self._worker.endpoints.get((remote.identity, endpoint.number)) is not endpoint:
             return  # it was never connected, or was turned away
@@ -158,17 +159,17 @@ class Wireup:
             del self._by_source[remote.source]
 
     def memory_lane(self, ip: int, context: int) -> int:
-        """The number of a lane by which to read from a sender; one that no lane has if there is none."""
+        """Return the number of a lane by which to read from a sender; without one, a number that no lane has."""
         source = ip << 32 | context
         for endpoint in self._by_source.get(source, ()):
             if endpoint.failure is None:
                 return endpoint.memory.number
         return source
 
-    # What comes
+    # Arrivals
 
     def handle(self, letter: Letter) -> None:
-        """Give a message to whom it is for."""
+        """Give a message to its endpoint's handler."""
         header = Header(letter.data)
         if header.kind == MessageKind.WIREUP_REQUEST:
             if not self._wired(header, letter):
@@ -189,12 +190,12 @@ class Wireup:
         letter.chunk.release()
 
     def drop(self, letter: Letter) -> None:
-        """A message made no sense to its handler."""
+        """Drop and count a message that made no sense to its handler."""
         self.malformed += 1
         letter.chunk.release()
 
     def _wired(self, header: Header, letter: Letter) -> bool:
-        """A worker says that an endpoint of his is at the other end; whether that makes sense."""
+        """Note the worker at the other end of an endpoint; return whether its message makes sense."""
         if letter.chunk.view.nbytes != UCP_ADDRESS.size:
             return False
         try:
@@ -218,14 +219,14 @@ class Wireup:
         return True
 
     def _made(self, remote: WorkerAddress, number: int) -> bool:
-        """Make the endpoint that a peer asks for; whether it stays."""
+        """Make the endpoint that a peer asks for; return whether it stays."""
         ip = remote.main.ip
         full = len(self._unasked.get(ip, ())) >= _MAX_OF_ONE
         if number & LINKED or (full and len(self._parting.get(ip, ())) >= _MAX_TURNED_AWAY):
             return False
         try:
             endpoint = self._worker.make_endpoint(remote, number, number)
-        except (FabricError, DeviceError):  # there is no way to where the peer says that it is
+        except (FabricError, DeviceError):  # no frame reaches the place that the peer claims
             return False
         endpoint.heard()
         if full:
@@ -240,7 +241,7 @@ class Wireup:
     def turn_away(self, endpoint: Endpoint) -> None:
         """Close an endpoint whose peer takes too much, or let it fail if it is the application's.
 
-        The peer hears of it. Idempotent.
+        The peer is told. Idempotent.
         """
         ip = endpoint.remote.main.ip
         parting = self._parting.setdefault(ip, set())
@@ -274,7 +275,7 @@ class Wireup:
         self._worker.waiters.append(over)
 
     def _gone(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """The other end was closed."""
+        """Note that the other end was closed."""
         letter.chunk.release()
         identity, number = endpoint.remote.identity, endpoint.number
         endpoint.gone()

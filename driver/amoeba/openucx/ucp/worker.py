@@ -1,7 +1,7 @@
-"""UCX's worker: what is posted, what arrives, and who is told (group WORKER of ucp.h).
+"""UCX's worker: posting, progress and callbacks (group WORKER of ucp.h).
 
-A worker has one context of the NIC for what it sends, for memory and tagged messages, and, where it takes streams or
-active messages, another one, so that neither kind of message holds up the other. Everything goes on in
+A worker has one context of the NIC for sending, for memory and tagged messages. If it takes streams or active
+messages, it has another context for them, so that neither kind of message blocks the other. Everything goes on in
 :meth:`Worker.progress`, callbacks included.
 """
 
@@ -40,18 +40,18 @@ from amoeba.transport.requests import NEVER
 __all__ = ["Worker"]
 
 _ENTRIES = 1024
-"""Of the transmit ring."""
+"""Entries of the transmit ring."""
 _EVENTS = 512
-"""Of peers, that may wait in either event ring."""
+"""Maximum events of peers that may wait in either event ring."""
 _MAX_NAME = 31
-"""Characters of a name that are kept."""
+"""Maximum characters of a name."""
 _SELDOM = 63
-"""Of so many calls of progress and one, all that find much to do, one looks at what needs no haste, too."""
+"""Mask of the count of busy progress calls: one in 64 looks at connections and dead peers, too."""
 _KEEPALIVE = 20.0
-"""Seconds between looks for dead peers if nobody says otherwise."""
+"""Default seconds between looks for dead peers."""
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
 _BATCH = 256
-"""Completions, and messages of each kind, that one call of progress takes at most."""
+"""Maximum completions, and messages of each kind, of one call of progress."""
 _TAGGED = ucp_feature.UCP_FEATURE_TAG
 _MESSAGES = ucp_feature.UCP_FEATURE_STREAM | ucp_feature.UCP_FEATURE_AM
 
@@ -62,13 +62,13 @@ def _seconds(context: Context, name: str) -> float:
 
 
 class Worker(WorkerBase):
-    """Where operations are posted and progress is made. Not safe for several threads at a time."""
+    """Posts operations and makes progress. Not safe for several threads at a time."""
 
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.name = (params.name or f"{id(self):#x}")[:_MAX_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
         self.endpoints: dict[tuple[Identity, int], Endpoint] = {}
-        """By (identity of the worker at the other end, number of the endpoint as that one says it)."""
+        """Endpoints by (identity of the worker at the other end, number of the endpoint as that one says it)."""
         self._taken: deque[Any] = deque()
         self.sources: Sources | None = None
         """TCP connections and sockets that progress lets go on, from the first one on."""
@@ -135,7 +135,7 @@ class Worker(WorkerBase):
         self.inbox = Inbox(receives, self.nic.parameters.payload)
 
     def describe(self) -> str:
-        """What it is and has, in lines."""
+        """Describe the worker, in lines."""
         return (
             f"# UCP worker {self.name}\n#\n"
             f"#   address    : {self.address}\n"
@@ -147,16 +147,16 @@ class Worker(WorkerBase):
 
     @property
     def address(self) -> WorkerAddress:
-        """By which peers reach it."""
+        """The address by which peers reach the worker."""
         messages = NO_CONTEXT if self.messages is None else self.messages.number
         return WorkerAddress(self.uid, self.main.address, messages, self.context.adapter.link)
 
     def pack_address(self) -> bytes:
-        """The same as bytes."""
+        """Pack the address as bytes."""
         return self.address.pack()
 
     def make_endpoint(self, remote: WorkerAddress, number: int, remote_number: int) -> Endpoint:
-        """A new endpoint to a worker, which its driver knows by ``remote_number``."""
+        """Make an endpoint to a worker, whose driver names it by ``remote_number``."""
         self.context.adapter.reach(remote.main.mac, *remote.link)
         endpoint = Endpoint(self, remote, number, remote_number)
         endpoint.on_close = self.wireup.forget
@@ -177,7 +177,7 @@ class Worker(WorkerBase):
             self.sources.remove(source)
 
     def connect(self, remote: WorkerAddress, *, loopback: bool = True) -> Endpoint:
-        """The application's next endpoint to a worker. Without ``loopback`` the next two to oneself pair up."""
+        """Make the application's next endpoint to a worker. Without ``loopback`` the next two to oneself pair up."""
         number = self.wireup.next_number(remote.identity)
         crossed = remote.uid == self.uid and not loopback
         remote_number = number ^ 1 if crossed else number
@@ -189,15 +189,15 @@ class Worker(WorkerBase):
         return endpoint
 
     def _number_of(self, ip: int, context: int) -> int:
-        """Whom a message is from: the lane by which to read from him, or a number that no lane has."""
+        """Return the number of the lane by which to read from a sender, or a number that no lane has."""
         return self.wireup.memory_lane(ip, context)
 
     # Progress
 
     def progress(self) -> int:
-        """Go on with everything that can go on; how much did. Raises INVALID_PARAM inside a callback.
+        """Go on with everything that can go on; return how much did. Raises INVALID_PARAM inside a callback.
 
-        What a callback raises comes out of this call; everything else goes on at the next one.
+        An exception of a callback comes out of this call; everything else goes on at the next one.
         """
         self._check_open()
         if self.progressing:
@@ -240,7 +240,7 @@ class Worker(WorkerBase):
             arrival = ready.popleft()
             count += 1
             if arrival.context is None:
-                self.wireup.malformed += 1  # immediate data, which nobody here asks for
+                self.wireup.malformed += 1  # immediate data, which no receiver here asks for
             else:
                 arrival.context.arrived(arrival)
         if self.inbox is not None:
@@ -256,7 +256,7 @@ class Worker(WorkerBase):
         return count
 
     def _look_around(self) -> int:
-        """What needs no haste: connections, dead peers, and other workers that need entries of the peer table."""
+        """Look at connections, dead peers, and other workers that need entries of the peer table."""
         sources = self.sources
         count = 0
         if sources is not None and len(sources):
@@ -270,11 +270,11 @@ class Worker(WorkerBase):
 
     @property
     def base(self) -> WorkerBase:
-        """This, as the parts of it know it."""
+        """The worker as its parts know it."""
         return self
 
     def has_work(self) -> bool:
-        """Whether a call of progress would find something that has come already."""
+        """Return whether a call of progress would find something that has come already."""
         rings, dispatch, messages = self.rings, self.dispatch, self.messages
         if self._taken or self.soon or self._failed_lanes or rings.absorb() or dispatch.waiting:
             return True
@@ -330,10 +330,10 @@ class Worker(WorkerBase):
         return [*taken, *self.rings.requests_to(number), *self.long_sends.requests_to(number)]
 
     def close(self) -> None:
-        """Close it: everything that is under way ends with CANCELED.
+        """Close the worker: all outstanding operations end with CANCELED.
 
-        What the NIC has already it may still do, if that does not take long; then it touches nothing any more.
-        Raises INVALID_PARAM inside a callback of progress; what callbacks raise is raised when all is over.
+        The NIC may finish the operations that it has, if that does not take long; then it touches nothing any more.
+        Raises INVALID_PARAM inside a callback of progress; exceptions of callbacks are raised when all is over.
         """
         if self._closed or self.ending:
             return

@@ -1,4 +1,4 @@
-"""What the parts of a worker know of it; :mod:`amoeba.openucx.ucp.worker`, above them, makes them all."""
+"""The worker as its parts know it; :mod:`amoeba.openucx.ucp.worker`, above them, makes them all."""
 
 import secrets
 import time
@@ -25,45 +25,45 @@ from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRi
 __all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
 
 _FENCE_AND_MORE = 2
-"""Descriptors."""
+"""Descriptors of a fence and an operation behind it."""
 
 
 class FailingEndpoint(Protocol):
-    """Whose lanes they are."""
+    """The owner of lanes."""
 
     failure: UcsStatus | None
-    """Why it cannot be used any more."""
+    """The error that ended the endpoint."""
     ended: bool
-    """It is closed, and nothing of it is waited for."""
+    """The endpoint is closed, and nothing waits for it."""
 
     def fail(self, status: UcsStatus) -> None:
-        """It cannot be used any more."""
+        """Fail the endpoint: it cannot be used any more."""
 
 
 class Follower(Protocol):
-    """Who has requests that wait for something else than the NIC, and keeps what belongs to endpoints."""
+    """Has requests that wait for something else than the NIC, or keeps parts of endpoints."""
 
     def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
-        """An endpoint was closed (CANCELED) or has failed: what waits for it ends with ``status``. May come twice."""
+        """End requests of an endpoint that was closed (CANCELED) or has failed with ``status``. May come twice."""
 
     def cancel_all(self) -> None:
-        """The worker is being destroyed: all its requests end with CANCELED."""
+        """End all requests with CANCELED: the worker is being destroyed."""
 
 
 class RequestMemory:
-    """What C has ahead of a request for the application: ``area``, as many bytes as it asked for in ucp_init.
+    """The application's part of a request, which in C lies before it: ``area``, of ucp_init's ``request_size`` bytes.
 
-    Where there is any, the application knows its requests by this. It is used again and again.
+    If it exists, it is the application's handle of the request. It serves many requests, one after the other.
     """
 
     __slots__ = ("_pool", "area", "request")
 
     def __init__(self, size: int, pool: "RequestPool | None" = None) -> None:
         self.area: Any = bytearray(size)
-        """A face of this API may have something else here by which it knows the request."""
+        """A face of this API may store another handle of the request here."""
         self._pool = pool
         self.request: Any = None
-        """The latest operation that it was used for."""
+        """The latest operation with this memory."""
 
     @property
     def done(self) -> bool:
@@ -72,18 +72,18 @@ class RequestMemory:
 
     @property
     def code(self) -> UcsStatus:
-        """Its status, UCS_INPROGRESS until it is over."""
+        """Status of the operation, UCS_INPROGRESS until it is over."""
         return UcsStatus.UCS_OK if self.request is None else self.request.code
 
     def let_go(self, request: Any) -> None:
-        """An operation needs it no more."""
+        """Return the memory to the pool after an operation."""
         if self._pool is not None and self.request is request:
             self.request = None
             self._pool.spare.append(self)
 
 
 class RequestPool:
-    """The request memory of a worker: each is prepared once, and given up with the worker."""
+    """The request memory of a worker: each is prepared once, and cleaned up with the worker."""
 
     def __init__(self, size: int, init: Callable[[Any], None] | None, cleanup: Callable[[Any], None] | None) -> None:
         self.spare: list[RequestMemory] = []
@@ -93,7 +93,7 @@ class RequestPool:
         self._every: list[RequestMemory] = []
 
     def new(self, *, own: bool = False) -> RequestMemory:
-        """Memory that was prepared. ``own``: it is the application's, for as long as it likes."""
+        """Make and prepare memory. ``own``: the application keeps it for as long as it likes."""
         memory = RequestMemory(self._size, None if own else self)
         if self._init is not None:
             self._init(memory)
@@ -101,13 +101,13 @@ class RequestPool:
         return memory
 
     def take(self, request: Any) -> RequestMemory:
-        """Memory for a request."""
+        """Take memory for a request."""
         memory = self.spare.pop() if self.spare else self.new()
         memory.request = request
         return memory
 
     def clean(self) -> None:
-        """Give all of it up."""
+        """Clean up all memory."""
         every, self._every = self._every, []
         self.spare.clear()
         if self._cleanup is not None:
@@ -135,28 +135,28 @@ class WorkerLane(OpenLane, FencedLane, Protocol):
 
 
 class WorkerBase(UcpObject, ucp_worker_h):
-    """What a worker has, without what goes on in it."""
+    """The data of a worker, without its activities."""
 
     main: NicContext
-    """For memory and tagged messages; through its ring everything is sent."""
+    """Context for memory and tagged messages; through its ring everything is sent."""
     rings: TransmitRings
     peers: PeerMap
-    """By numbers of lanes."""
+    """Peers by numbers of lanes."""
     idle_lanes: IdleLanes
-    """Which of the lanes have an entry of the peer table."""
+    """Tracks which lanes have an entry of the peer table."""
     dispatch: Dispatch
-    """Of ``main``'s events."""
+    """Dispatch of ``main``'s events."""
     long_sends: LongSends
     receives: BoundlessReceives
-    """Of tagged messages; only with that feature."""
+    """Receives of tagged messages; only with that feature."""
     messages: NicContext | None = None
-    """For streams and active messages; None without those features."""
+    """Context for streams and active messages; None without those features."""
     inbox: Inbox | None = None
-    """Where these land."""
+    """Their place of arrival."""
     tags: Any = None
     """Its :class:`amoeba.openucx.ucp.tags.Tags`; None without that feature."""
     long_receives: LongReceives
-    """Reads those that are too long for that; only with those features."""
+    """Reads of messages that do not fit there; only with those features."""
 
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.context = context
@@ -164,23 +164,23 @@ class WorkerBase(UcpObject, ucp_worker_h):
         self.params = params
         self.uid = secrets.randbits(64)
         self.lanes: dict[int, WorkerLane] = {}
-        """By number; of closed endpoints, too, while something is under way."""
+        """Lanes by number; of closed endpoints, too, while operations are outstanding."""
         self.held_lanes: dict[WorkerLane, None] = {}
-        """On which something waits to be posted."""
+        """Lanes with waiting operations."""
         self.waiters: list[Callable[[], bool]] = []
         """Called in progress until they say that they are done: flushes, closings."""
         self.soon: deque[Callable[[], Any]] = deque()
         """Called once by the next progress."""
         self.fences: Fences | None = None
-        """Those that hold something; None, so that looking costs nothing, where there are none."""
+        """Fences that hold something; None if there is nothing to look at."""
         self.progressing = 0
-        """The thread inside :meth:`progress`, and so inside callbacks, by its number."""
+        """Number of the thread inside :meth:`progress`, and so inside callbacks."""
         self.followers: dict[Follower, None] = {}
         """Told of ends, in this order."""
         self.ending = False
-        """It is being destroyed."""
+        """The worker is being destroyed."""
         self.closing: dict[Any, Any] = {}
-        """Endpoints that are closed when all is over, with the request of the closing."""
+        """Endpoints to close when all their operations are over, with the request of the closing."""
         given = context.params
         self.request_pool: RequestPool | None = None
         """Memory for requests, if the application wants any in them."""
@@ -190,19 +190,19 @@ class WorkerBase(UcpObject, ucp_worker_h):
         super().__init__(context)
 
     def progress(self) -> int:
-        """Go on with everything that can go on; how much did."""
+        """Go on with everything that can go on; return how much did."""
         raise NotImplementedError
 
     def pack_address(self) -> bytes:
-        """What peers must know to reach it: a UCP_ADDRESS."""
+        """Pack the address by which peers reach the worker: a UCP_ADDRESS."""
         raise NotImplementedError
 
     def requests_to(self, number: int) -> list[Operation]:
-        """Requests to the peer of the lane with this number of which nobody has heard the end."""
+        """Return requests to the peer of the lane with this number whose end has not been reported."""
         raise NotImplementedError
 
     def settle(self, numbers: list[int]) -> None:
-        """Wait until the NIC has ended everything on lanes with these numbers, which it was told to give up."""
+        """Wait until the NIC has ended everything on these lanes, which it was told to give up."""
         peers = self.peers
         watched = [number for number in numbers if number in peers]
         left = -1
@@ -215,14 +215,14 @@ class WorkerBase(UcpObject, ucp_worker_h):
     # Lanes
 
     def number_lane(self, lane: WorkerLane) -> int:
-        """A number for a lane, by which it is known from now on."""
+        """Return a number for a lane, by which it is known from now on."""
         number = self._next_lane
         self._next_lane += 1
         self.lanes[number] = lane
         return number
 
     def may_begin(self, lane: WorkerLane) -> bool:
-        """Whether the next operation of a lane may go on now, as far as fences are concerned."""
+        """Return whether fences let the next operation of a lane go on now."""
         fences = self.fences
         if fences is None:
             return True
@@ -232,8 +232,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
         return begins
 
     def _fenced_by_nic(self, fences: Fences) -> bool:
-        """Post a fence of the NIC's in place of the driver's, if all that it would wait for are memory operations;
-        whether it has been."""
+        """Let the NIC fence in the driver's place if only memory operations are to be waited for; return whether."""
         if self.rings.space < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
             return False
         if any(lane.begun != lane.done for lane in self.lanes.values() if not lane.for_memory):
@@ -243,19 +242,19 @@ class WorkerBase(UcpObject, ucp_worker_h):
         return True
 
     def fence(self) -> None:
-        """What is posted from now on begins when all memory operations before are over."""
+        """Let later operations begin when all earlier memory operations are over."""
         fences = Fences() if self.fences is None else self.fences
         holds = fences.raise_one([lane for lane in self.lanes.values() if lane.for_memory], self.held_lanes)
         self.fences = fences if holds else None
 
     def open_lane(self, lane: WorkerLane) -> int:
-        """The entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find` raises."""
+        """Return the peer table entry of a lane, opened if need be. Raises what :meth:`PeerMap.find` raises."""
         if lane.number not in self.peers:
             self.idle_lanes.open(lane)
         return self.peers.find(lane.number)
 
     def close_lane(self, lane: WorkerLane) -> None:
-        """Close a lane when nothing is under way on it, and give its entry of the peer table back; does not wait."""
+        """Close a lane, and release its peer table entry, when no operation is outstanding; does not wait."""
 
         def close() -> bool:
             if lane.number not in self.lanes:

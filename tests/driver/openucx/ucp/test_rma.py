@@ -468,7 +468,7 @@ def test_more_bytes_than_a_descriptor_can_say_go_in_pieces(models, size, monkeyp
     heap = memheap(receiver, sender, 10_000)
     parts = list(memory_operations._parts([memoryview(np.broadcast_to(np.zeros(1, np.uint8), size)[:0])]))
     assert parts == []
-    monkeypatch.setattr(memory_operations, "_MAX_BYTES", 64)
+    monkeypatch.setattr(memory_operations, "MAX_BYTES", 64)
     data, into = noise(9000), bytearray(9000)
     assert finish(ucp.ucp_put_nbx(sender.ep, data, 9000, heap.address, heap.rkey), sender) == OK
     assert finish(ucp.ucp_get_nbx(sender.ep, into, 9000, heap.address, heap.rkey), sender) == OK

@@ -112,7 +112,7 @@ def atomics_act_on_the_results_of_earlier_ones(pair: Pair) -> None:
 
 @page("fi_atomicv", "The buffers of iov are operands one after the other.")
 def atomicv_gathers_its_operands(pair: Pair) -> None:
-    """Buffers of 1, 3 and 2 elements."""
+    """Use buffers of 1, 3 and 2 elements."""
     memory = memory_of(pair, *range(6))
     buffers = [words(10), words(20, 30, 40), words(50, 60)]
     pair.near.endpoint.atomicv(buffers, *memory.at(), Op.FI_SUM, context="v")
@@ -123,7 +123,7 @@ def atomicv_gathers_its_operands(pair: Pair) -> None:
 
 @page("fi_fetch_atomicv", "The initial values fill the buffers of resultv one after the other.")
 def fetch_atomicv_scatters_its_results(pair: Pair) -> None:
-    """Results are cut elsewhere than operands."""
+    """Cut the results elsewhere than the operands."""
     memory = memory_of(pair, *range(6))
     results = [words(0, 0), words(0), words(0, 0, 0)]
     pair.near.endpoint.fetch_atomicv(
@@ -137,7 +137,7 @@ def fetch_atomicv_scatters_its_results(pair: Pair) -> None:
 
 @page("fi_compare_atomicv", "Operands, values to compare and results may each be cut otherwise.")
 def compare_atomicv_takes_three_vectors(pair: Pair) -> None:
-    """Five elements in three different cuts."""
+    """Use five elements in three different cuts."""
     memory, results = memory_of(pair, *range(5)), [words(0), words(0, 0, 0, 0)]
     pair.near.endpoint.compare_atomicv(
         [words(90, 91, 92), words(93, 94)], [words(0, 8), words(2, 8, 4)], results, *memory.at(), Op.FI_CSWAP
@@ -162,7 +162,7 @@ def atomicmsg_updates_remote_segments(pair: Pair) -> None:
 
 @page("fi_fetch_atomicmsg", "As fi_atomicmsg, with the initial values of all pieces.")
 def fetch_atomicmsg_fetches_from_remote_segments(pair: Pair) -> None:
-    """Segments in an order of their own."""
+    """Use segments in an order of their own."""
     memory, results = memory_of(pair, 10, 11, 12, 13), [words(0), words(0, 0)]
     segments = [RmaIoc(memory.address + 24, 1, memory.key), RmaIoc(memory.address, 2, memory.key)]
     pair.near.endpoint.fetch_atomicmsg(AtomicMsg([words(1, 1, 1)], pair.peer, segments, Op.FI_SUM), results)
@@ -173,7 +173,7 @@ def fetch_atomicmsg_fetches_from_remote_segments(pair: Pair) -> None:
 
 @page("fi_compare_atomicmsg", "As fi_fetch_atomicmsg, with values to compare.")
 def compare_atomicmsg_compares_in_remote_segments(pair: Pair) -> None:
-    """Segments in an order of their own."""
+    """Use segments in an order of their own."""
     memory, result = memory_of(pair, 10, 11, 12, 13), words(0, 0, 0)
     segments = [RmaIoc(memory.address + 24, 1, memory.key), RmaIoc(memory.address, 2, memory.key)]
     pair.near.endpoint.compare_atomicmsg(
@@ -186,7 +186,7 @@ def compare_atomicmsg_compares_in_remote_segments(pair: Pair) -> None:
 
 @page("fi_atomicmsg", "The elements of the remote segments are as many as those of the local buffers.")
 def messages_of_different_counts_are_refused(pair: Pair) -> None:
-    """One too many on either side; nothing is updated."""
+    """Use one element too many on either side; nothing is updated."""
     memory = memory_of(pair, 0, 0, 0, 0)
     for count in (1, 3):
         wrong = AtomicMsg([words(1, 1)], pair.peer, [RmaIoc(memory.address, count, memory.key)], Op.FI_SUM)
@@ -205,7 +205,7 @@ def messages_of_different_counts_are_refused(pair: Pair) -> None:
 
 @page("fi_inject_atomic", "The buffer may be reused as soon as the call returns.")
 def inject_atomic_has_taken_the_operands_when_it_returns(pair: Pair) -> None:
-    """From one element to inject_size, overwritten at once."""
+    """Use one element to inject_size, overwritten at once."""
     for count in (1, 2, pair.info.tx_attr.inject_size // 8):
         memory, operands = memory_of(pair, *range(count)), np.full(count, 5, np.uint64)
         pair.near.endpoint.inject_atomic(operands, *memory.at(), Op.FI_SUM)
@@ -293,7 +293,7 @@ def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
 
 @page("ARGUMENTS: desc, compare_desc, result_desc", "Descriptors are those of the local buffers' regions.")
 def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None:
-    """Each kind of buffer in a region of its own; a region without the right for it is refused."""
+    """Use each kind of buffer in a region of its own; a region without the right for it is refused."""
     memory = memory_of(pair, *[3] * 9)
     sources, result = np.arange(1, 19, dtype=np.uint64), np.zeros(9, np.uint64)
     operands, compared = sources[:9], sources[9:]
@@ -371,7 +371,7 @@ def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
 
 @page("Fetch-Atomic Functions", "FI_ATOMIC_READ ignores its operand, which may be NULL.")
 def atomic_reads_ignore_their_operand(pair: Pair) -> None:
-    """With an operand and without one; scattered, too."""
+    """Call with an operand and without one; scattered, too."""
     memory, results = memory_of(pair, 8, 9), [words(0, 0) for _ in range(3)]
     pair.near.endpoint.fetch_atomic(words(5, 6), results[0], *memory.at(), Op.FI_ATOMIC_READ)
     pair.near.endpoint.fetch_atomic(None, results[1], *memory.at(), Op.FI_ATOMIC_READ)
@@ -400,7 +400,7 @@ def base_atomics_need_memory_that_peers_may_write(pair: Pair) -> None:
 
 @page("Fetch-Atomic Functions", "The target buffer is enabled for remote read access.")
 def fetching_atomics_need_memory_that_peers_may_read(pair: Pair) -> None:
-    """With FI_REMOTE_WRITE alone they fail, and neither side's memory changes."""
+    """Use FI_REMOTE_WRITE alone: the atomics fail, and neither side's memory changes."""
     memory, result = pair.memory(words(1).tobytes(), MrAccess.FI_REMOTE_WRITE), words(7)
     pair.near.endpoint.fetch_atomic(words(1), result, *memory.at(), Op.FI_SUM)
     pair.near.failure(Errno.FI_EACCES)
@@ -411,7 +411,7 @@ def fetching_atomics_need_memory_that_peers_may_read(pair: Pair) -> None:
 
 @page("Fetch-Atomic Functions", "The target buffer is enabled for remote read access.")
 def atomic_reads_need_nothing_else(pair: Pair) -> None:
-    """FI_ATOMIC_READ of memory with FI_REMOTE_READ alone; another fetching atomic fails there."""
+    """Use FI_ATOMIC_READ of memory with FI_REMOTE_READ alone; another fetching atomic fails there."""
     memory, result = pair.memory(words(6).tobytes(), MrAccess.FI_REMOTE_READ), words(0)
     pair.near.endpoint.fetch_atomic(None, result, *memory.at(), Op.FI_ATOMIC_READ)
     pair.near.finish()

@@ -80,7 +80,7 @@ def updates_are_visible_when_a_fenced_completion_is(pair: Pair) -> None:
 
 @page("Completions", "Atomics report what kind they are.")
 def entries_say_whether_something_was_fetched(pair: Pair) -> None:
-    """FI_ATOMIC with FI_WRITE for base atomics, with FI_READ for those that fetch."""
+    """Expect FI_ATOMIC with FI_WRITE for base atomics, with FI_READ for those that fetch."""
     memory = memory_of(pair, 0)
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
     expect_equal("flags of a base atomic", pair.near.finish().flags, int(Caps.FI_ATOMIC | Caps.FI_WRITE))
@@ -105,7 +105,7 @@ def all_kinds_of_atomics_tell_the_target_once(pair: Pair) -> None:
 
 @page("Completions", "Atomics are reported by counters as well: by those of reads if they fetch, else of writes.")
 def atomics_are_counted(pair: Pair) -> None:
-    """Three base atomics, one of them injected; a fetching and a comparing one."""
+    """Count three base atomics, one of them injected, a fetching and a comparing one."""
     near, (reads, writes) = counted(pair, BindFlags.FI_READ, BindFlags.FI_WRITE)
     memory = memory_of(pair, 0)
     near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)

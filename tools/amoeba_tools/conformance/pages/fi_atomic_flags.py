@@ -17,7 +17,7 @@ _TOO_MANY = 1000
 
 @page("FLAGS: FI_INJECT", "All constant buffers, operands and values to compare, may be reused at once.")
 def inject_flag_takes_operands_and_values_to_compare(pair: Pair) -> None:
-    """Both are overwritten when the call returns."""
+    """Overwrite both when the call returns."""
     memory, result = memory_of(pair, 1, 2, 3), words(0, 0, 0)
     operands, compare = words(7, 8, 9), words(1, 0, 3)
     swap = message(memory, operands, op=Op.FI_CSWAP)
@@ -55,7 +55,7 @@ def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Seven with the flag, the eighth without it."""
+    """Post seven with the flag, the eighth without it."""
     memory = memory_of(pair, 0)
     for index in range(8):
         flags = OpFlags.FI_MORE if index < 7 else NO_FLAGS
@@ -92,7 +92,7 @@ def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
 
 @page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; without one, the flag is refused.")
 def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
-    """fi_query_atomic answers, or says FI_EOPNOTSUPP or FI_ENOSYS; so for each family."""
+    """Compare with fi_query_atomic, which answers, or says FI_EOPNOTSUPP or FI_ENOSYS, for each family."""
     for flags in (QueryFlags(0), QueryFlags.FI_FETCH_ATOMIC):
         try:
             attr = pair.domain.query_atomic(U64, Op.FI_SUM, QueryFlags.FI_TAGGED | flags)

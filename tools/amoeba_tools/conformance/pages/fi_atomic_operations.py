@@ -48,7 +48,7 @@ def swaps(pair: Pair, op: Op, kind: str, before: Values, compare: Values, operan
 
 @page("Atomic Operations: FI_MIN", "if (buf[i] < addr[i]) addr[i] = buf[i]")
 def min_keeps_the_smaller_value(pair: Pair) -> None:
-    """Signs count where the type has them; what is not less, as a NaN or -0 of 0, changes nothing."""
+    """Use signs where the type has them; a value that is not less, such as a NaN or -0 of 0, changes nothing."""
     updates(pair, Op.FI_MIN, "i1", [5, -5, 127, 0], [-128, 5, 127, -1], [-128, -5, 127, -1])
     updates(pair, Op.FI_MIN, "u8", [2**63, 1, 7], [2**63 - 1, 2**64 - 1, 7], [2**63 - 1, 1, 7])
     updates(pair, Op.FI_MIN, "f8", [1.5, 0.0, _NAN, 2.0, 3.0], [-_INF, -0.0, 1.0, _NAN, 1e-320],
@@ -57,7 +57,7 @@ def min_keeps_the_smaller_value(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_MAX", "if (buf[i] > addr[i]) addr[i] = buf[i]")
 def max_keeps_the_larger_value(pair: Pair) -> None:
-    """Signs count where the type has them; what is not greater, as a NaN or 0 of -0, changes nothing."""
+    """Use signs where the type has them; a value that is not greater, such as a NaN or 0 of -0, changes nothing."""
     updates(pair, Op.FI_MAX, "i2", [5, -5, -32768, 0], [-300, 5, 32767, -1], [5, 5, 32767, 0])
     updates(pair, Op.FI_MAX, "u4", [2**31, 1, 7], [2**31 - 1, 2**32 - 1, 7], [2**31, 2**32 - 1, 7])
     updates(pair, Op.FI_MAX, "f4", [1.5, -0.0, _NAN, 2.0], [_INF, 0.0, 1.0, _NAN], [_INF, -0.0, _NAN, 2.0])
@@ -65,7 +65,7 @@ def max_keeps_the_larger_value(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_SUM", "addr[i] = addr[i] + buf[i]")
 def sum_adds(pair: Pair) -> None:
-    """Integers wrap around; floating point is rounded once; complex numbers by their parts."""
+    """Expect integers to wrap around, floating point to be rounded once, and complex numbers added by parts."""
     updates(pair, Op.FI_SUM, "u1", [250, 0, 255], [10, 0, 1], [4, 0, 0])
     updates(pair, Op.FI_SUM, "i4", [2**31 - 1, -5], [1, 3], [-(2**31), -2])
     updates(pair, Op.FI_SUM, "u8", [2**64 - 1, 2**32 - 1], [2, 1], [1, 2**32])
@@ -76,7 +76,7 @@ def sum_adds(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_PROD", "addr[i] = addr[i] * buf[i]")
 def prod_multiplies(pair: Pair) -> None:
-    """Integers wrap around; floating point is rounded once; complex numbers are multiplied as such."""
+    """Expect integers to wrap around, floating point to be rounded once, and complex products as such."""
     updates(pair, Op.FI_PROD, "i1", [-128, 16, 7], [-1, 16, -3], [-128, 0, -21])
     updates(pair, Op.FI_PROD, "u8", [2**63, 2**32], [3, 2**31], [2**63, 2**63])
     updates(pair, Op.FI_PROD, "f4", [3.0, 1e30, -0.0], [1 / 3, 1e30, 2.0], [1.0, _INF, -0.0])
@@ -85,7 +85,7 @@ def prod_multiplies(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_LOR", "addr[i] = addr[i] || buf[i]")
 def lor_is_one_if_either_is_true(pair: Pair) -> None:
-    """One of the datatype, whatever was true before; -0 is false, a NaN is true."""
+    """Expect the datatype's one, whatever was true before; -0 is false, a NaN is true."""
     updates(pair, Op.FI_LOR, "u4", [0, 8, 0, 2**31], [0, 0, 6, 5], [0, 1, 1, 1])
     updates(pair, Op.FI_LOR, "f4", [0.0, -0.0, _NAN, 1e-45], [-0.0, 7.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0])
     updates(pair, Op.FI_LOR, "c16", [0j, 0j], [0j, 3j], [0j, 1 + 0j])
@@ -93,7 +93,7 @@ def lor_is_one_if_either_is_true(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_LAND", "addr[i] = addr[i] && buf[i]")
 def land_is_one_if_both_are_true(pair: Pair) -> None:
-    """One of the datatype, whatever was true before; -0 is false, a NaN is true."""
+    """Expect the datatype's one, whatever was true before; -0 is false, a NaN is true."""
     updates(pair, Op.FI_LAND, "i8", [0, 8, 0, -1], [0, 0, 6, 5], [0, 0, 0, 1])
     updates(pair, Op.FI_LAND, "f8", [2.0, -0.0, _NAN], [-0.0, 7.0, 3.0], [0.0, 0.0, 1.0])
     updates(pair, Op.FI_LAND, "c8", [1j, 2 + 0j], [0j, 3j], [0j, 1 + 0j])
@@ -101,28 +101,28 @@ def land_is_one_if_both_are_true(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_BOR", "addr[i] = addr[i] | buf[i]")
 def bor_sets_bits(pair: Pair) -> None:
-    """Bits at both ends of the word."""
+    """Use bits at both ends of the word."""
     updates(pair, Op.FI_BOR, "u8", [0xF0F0, 2**63], [0x0FF0, 1], [0xFFF0, 2**63 + 1])
     updates(pair, Op.FI_BOR, "i1", [0x55], [0x2A], [0x7F])
 
 
 @page("Atomic Operations: FI_BAND", "addr[i] = addr[i] & buf[i]")
 def band_keeps_bits(pair: Pair) -> None:
-    """Bits at both ends of the word."""
+    """Use bits at both ends of the word."""
     updates(pair, Op.FI_BAND, "u8", [0xF0F0, 2**63 + 1], [0x0FF0, 2**64 - 2], [0x00F0, 2**63])
     updates(pair, Op.FI_BAND, "u2", [0xFFFF], [0x8001], [0x8001])
 
 
 @page("Atomic Operations: FI_LXOR", "addr[i] = (addr[i] && !buf[i]) || (!addr[i] && buf[i])")
 def lxor_is_one_if_one_is_true(pair: Pair) -> None:
-    """One of the datatype, whatever was true before."""
+    """Expect the datatype's one, whatever was true before."""
     updates(pair, Op.FI_LXOR, "u2", [0, 8, 0, 9], [0, 0, 6, 5], [0, 1, 1, 0])
     updates(pair, Op.FI_LXOR, "f8", [2.0, -0.0, _NAN], [-0.0, 7.0, 3.0], [1.0, 1.0, 0.0])
 
 
 @page("Atomic Operations: FI_BXOR", "addr[i] = addr[i] ^ buf[i]")
 def bxor_flips_bits(pair: Pair) -> None:
-    """Bits at both ends of the word."""
+    """Use bits at both ends of the word."""
     updates(pair, Op.FI_BXOR, "u8", [0xF0F0, 2**63 + 1], [0x0FF0, 2**63], [0xFF00, 1])
     updates(pair, Op.FI_BXOR, "i4", [-1], [0x0F0F], [~0x0F0F])
 
@@ -140,7 +140,7 @@ def atomic_read_fetches(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_ATOMIC_WRITE", "addr[i] = buf[i]")
 def atomic_write_stores(pair: Pair) -> None:
-    """Bit by bit, also what no comparison would tell apart."""
+    """Compare bit by bit, also values that no comparison would tell apart."""
     updates(pair, Op.FI_ATOMIC_WRITE, "i2", [1, 2, 3], [-1, 0, 3], [-1, 0, 3])
     updates(pair, Op.FI_ATOMIC_WRITE, "f8", [0.0, _NAN], [-0.0, 1.0], [-0.0, 1.0])
     updates(pair, Op.FI_ATOMIC_WRITE, "c16", [1 + 2j], [-0.0 + 3j], [-0.0 + 3j])
@@ -151,7 +151,7 @@ def atomic_write_stores(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_CSWAP", "if (compare[i] == addr[i]) addr[i] = buf[i]")
 def cswap_swaps_what_is_equal(pair: Pair) -> None:
-    """Floating point is compared by value: -0 equals 0, a NaN nothing."""
+    """Compare floating point by value: -0 equals 0, a NaN nothing."""
     swaps(pair, Op.FI_CSWAP, "u8", [5, 5, 2**63], [5, 4, 2**63], [9, 9, 1], [9, 5, 1])
     swaps(pair, Op.FI_CSWAP, "f8", [0.0, _NAN, 1.5], [-0.0, _NAN, 1.5], [7.0, 7.0, 7.0], [7.0, _NAN, 7.0])
     swaps(pair, Op.FI_CSWAP, "c8", [1 + 2j, 1 + 2j], [1 + 2j, 1 + 3j], [9j, 9j], [9j, 1 + 2j])
@@ -159,7 +159,7 @@ def cswap_swaps_what_is_equal(pair: Pair) -> None:
 
 @page("Atomic Operations: FI_CSWAP_NE", "if (compare[i] != addr[i]) addr[i] = buf[i]")
 def cswap_ne_swaps_what_differs(pair: Pair) -> None:
-    """Floating point is compared by value: -0 equals 0, a NaN nothing."""
+    """Compare floating point by value: -0 equals 0, a NaN nothing."""
     swaps(pair, Op.FI_CSWAP_NE, "u4", [5, 5], [5, 4], [9, 9], [5, 9])
     swaps(pair, Op.FI_CSWAP_NE, "f4", [0.0, _NAN, 1.5], [-0.0, _NAN, 1.5], [7.0, 7.0, 7.0], [0.0, 7.0, 1.5])
 
@@ -204,14 +204,14 @@ def mswap_swaps_the_bits_of_the_mask(pair: Pair) -> None:
 
 @page("Atomic Data Types", "Integers have 8 to 64 bits, floating point is IEEE 754, complex numbers are pairs.")
 def every_datatype_is_added_in_its_own_encoding(pair: Pair) -> None:
-    """3 + 4 in arrays of three, so that elements of any other size would come out wrong."""
+    """Add 3 and 4 in arrays of three, so that elements of any other size would come out wrong."""
     for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "c8", "c16"):
         updates(pair, Op.FI_SUM, kind, [3, 0, 100], [4, 0, 1], [7, 0, 101])
 
 
 @page("Atomic Data Types: FI_LONG_DOUBLE", "A double-extended value, as the platform has it.", needs={"long_double"})
 def long_double_has_more_precision_than_double(pair: Pair) -> None:
-    """1 + 2**-60, which a double does not hold."""
+    """Use 1 + 2**-60, which a double does not hold."""
     source, memory = np.array([np.longdouble(2) ** -60]), pair.memory(np.ones(1, np.longdouble).tobytes())
     pair.near.endpoint.atomic(source, *memory.at(), Op.FI_SUM, Datatype.FI_LONG_DOUBLE)
     pair.near.finish()
@@ -223,7 +223,7 @@ def long_double_has_more_precision_than_double(pair: Pair) -> None:
     "Atomic Data Types: FI_LONG_DOUBLE_COMPLEX", "A pair of such values, the real one first.", needs={"long_double"}
 )
 def complex_long_doubles_are_pairs(pair: Pair) -> None:
-    """Both parts are more exact than a double; a product mixes them."""
+    """Use parts that are more exact than a double; a product mixes them."""
     tiny = np.longdouble(2) ** -60
     memory = pair.memory(np.array([1 + 1j], np.clongdouble).tobytes())
     source = np.zeros(1, np.clongdouble)

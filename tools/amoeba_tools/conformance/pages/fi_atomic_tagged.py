@@ -64,7 +64,7 @@ def a_tagged_atomic_changes_the_receives_buffer(pair: Pair) -> None:
 
 @page(_SECTION, "The key is the tag of the receive that is wanted.", needs=_NEEDS)
 def a_tagged_atomic_meets_the_oldest_receive_for_its_tag(pair: Pair) -> None:
-    """Two tags, two receives each; the ends of the receives come in the order of the atomics."""
+    """Use two tags with two receives each; the receives end in the order of the atomics."""
     boxes = [receive(pair, 0, tag=tag) for tag in (1, 2, 1, 2)]
     for value, tag in ((10, 2), (20, 1), (30, 2)):
         change(pair, value, tag=tag).finish()
@@ -86,7 +86,7 @@ def a_tagged_atomic_meets_a_receive_with_a_mask(pair: Pair) -> None:
 
 @page(_SECTION, "Fetching operations bring what the buffer held.", needs=_NEEDS)
 def fetching_tagged_atomics_bring_the_initial_value(pair: Pair) -> None:
-    """One after the other, a receive for each."""
+    """Post one after the other, with a receive for each."""
     for operand, op, after in (
         (10, Op.FI_SUM, 16),
         (3, Op.FI_ATOMIC_WRITE, 3),
@@ -101,7 +101,7 @@ def fetching_tagged_atomics_bring_the_initial_value(pair: Pair) -> None:
 
 @page(_SECTION, "Without such a receive it fails with FI_ENORX, and does not wait for one.", needs=_NEEDS)
 def a_tagged_atomic_without_a_receive_fails(pair: Pair) -> None:
-    """Receives for another tag, and for none, are not meant; one that is posted later stays as it is."""
+    """Post receives for another tag, and for none, which must stay; so must one that is posted later."""
     others = [receive(pair, 7, tag=_TAG + 1), pair.receive(8)]
     entry = change(pair, 1, context="early").failure(Errno.FI_ENORX)
     expect_equal("context, flags", (entry.op_context, entry.flags), ("early", int(Caps.FI_ATOMIC | Caps.FI_WRITE)))
@@ -118,7 +118,7 @@ def a_tagged_atomic_without_a_receive_fails(pair: Pair) -> None:
 
 @page(_SECTION, "The atomic stays within the buffer of the receive.", needs=_NEEDS)
 def a_tagged_atomic_beyond_the_buffer_fails(pair: Pair) -> None:
-    """Behind its end, across it, and so far behind that the sum wraps; the receive is still there."""
+    """Post behind the buffer's end, across it, and so far behind that the sum wraps; the receive is still there."""
     box = receive(pair, 1, 2)
     for offset, count in ((8, 2), (16, 1), (9, 1), (2**64 - 8, 1), (2**63, 1)):
         change(pair, *[255] * count, offset=offset).failure(Errno.FI_EINVAL)
@@ -139,7 +139,7 @@ def a_tagged_atomic_brings_data(pair: Pair) -> None:
 
 @page(_SECTION, "This side's receives are a target, too.", needs=_NEEDS)
 def a_receive_of_the_initiators_is_changed(pair: Pair) -> None:
-    """By another endpoint of its own; a scattered buffer."""
+    """Use another endpoint of the initiator, and a scattered buffer."""
     near = pair.talker()
     own, parts = pair.introduce(near.endpoint), [words(1), words(2, 3)]
     near.endpoint.trecvv(parts, _TAG, context="box")

@@ -55,25 +55,25 @@ def _only(what: str, query: Callable[[Datatype, Op], int], ops: frozenset[Op]) -
 
 @page("Atomic Valid Functions", "fi_atomicvalid returns which base atomics exist, and for how many elements.")
 def atomicvalid_answers_for_base_atomics(pair: Pair) -> None:
-    """Only the eleven operations that base atomics have, all of them on 64-bit integers."""
+    """Expect only the eleven operations that base atomics have, all of them on 64-bit integers."""
     _only("atomicvalid", pair.near.endpoint.atomicvalid, BASE_OPS)
 
 
 @page("Atomic Valid Functions", "fi_fetch_atomicvalid returns which fetching atomics exist.")
 def fetch_atomicvalid_answers_for_fetching_atomics(pair: Pair) -> None:
-    """Only the twelve operations that fetching atomics have, all of them on 64-bit integers."""
+    """Expect only the twelve operations that fetching atomics have, all of them on 64-bit integers."""
     _only("fetch_atomicvalid", pair.near.endpoint.fetch_atomicvalid, FETCH_OPS)
 
 
 @page("Atomic Valid Functions", "fi_compare_atomicvalid returns which comparing atomics exist.")
 def compare_atomicvalid_answers_for_comparing_atomics(pair: Pair) -> None:
-    """Only the seven operations that comparing atomics have, all of them on 64-bit integers."""
+    """Expect only the seven operations that comparing atomics have, all of them on 64-bit integers."""
     _only("compare_atomicvalid", pair.near.endpoint.compare_atomicvalid, COMPARE_OPS)
 
 
 @page("Query Atomic Attributes", "Without flags, with FI_FETCH_ATOMIC and with FI_COMPARE_ATOMIC as the valid calls.")
 def query_atomic_agrees_with_the_valid_calls(pair: Pair) -> None:
-    """For every operation and datatype, refusals included."""
+    """Compare for every operation and datatype, refusals included."""
     for flags, query in (
         (QueryFlags(0), pair.near.endpoint.atomicvalid),
         (QueryFlags.FI_FETCH_ATOMIC, pair.near.endpoint.fetch_atomicvalid),
@@ -104,7 +104,7 @@ def query_atomic_tells_sizes(pair: Pair) -> None:
 
 @page("Query Atomic Attributes", "size is useful where a datatype's size differs by platform.", needs={"long_double"})
 def query_atomic_tells_the_platforms_sizes(pair: Pair) -> None:
-    """Long doubles are as large as this platform's."""
+    """Expect long doubles as large as this platform's."""
     size = np.dtype(np.longdouble).itemsize
     for datatype, expected in ((Datatype.FI_LONG_DOUBLE, size), (Datatype.FI_LONG_DOUBLE_COMPLEX, 2 * size)):
         expect_equal(datatype.name, pair.domain.query_atomic(datatype, Op.FI_SUM).size, expected)
@@ -112,7 +112,7 @@ def query_atomic_tells_the_platforms_sizes(pair: Pair) -> None:
 
 @page("Atomic Valid Functions", "Every combination reported as valid can be called.")
 def what_is_valid_is_executed(pair: Pair) -> None:
-    """Every operation of the page on every datatype, in every form: all complete."""
+    """Use every operation of the page on every datatype, in every form: all complete."""
     memory, near = pair.memory(64), pair.near
     operands, compare, result = (np.zeros(64, np.uint8) for _ in range(3))
     posted = 0
@@ -159,7 +159,7 @@ def what_is_not_valid_is_refused(pair: Pair) -> None:
 
 @page("ERRORS: FI_EMSGSIZE", "More elements than a valid call reports are refused.")
 def more_elements_than_count_are_refused(pair: Pair) -> None:
-    """One more than that, of memory that is never touched; nothing is updated."""
+    """Use one element more than that, of memory that is never touched; nothing is updated."""
     count = pair.near.endpoint.atomicvalid(U64, Op.FI_SUM) + 1
     memory = memory_of(pair, 1)
     with mmap.mmap(-1, 8 * count) as buffer, expect_error(f"{count} elements", Errno.FI_EMSGSIZE):
@@ -183,7 +183,7 @@ def no_elements_are_refused(pair: Pair) -> None:
 
 @page("ARGUMENTS", "Buffers hold whole elements of the datatype.")
 def parts_of_elements_are_refused(pair: Pair) -> None:
-    """Seven bytes for elements of eight, and an element in two buffers."""
+    """Use seven bytes for elements of eight, and an element in two buffers."""
     memory = memory_of(pair, 1)
     with expect_error("7 bytes", Errno.FI_EINVAL):
         pair.near.endpoint.atomic(bytes(7), *memory.at(), Op.FI_SUM, U64)

@@ -40,7 +40,7 @@ def reaches(pair: Pair, peers: AddressVector, number: int, memory: RemoteMemory)
 
 @page("type: FI_AV_TABLE", "Addresses are numbered from 0, in order of insertion, over all calls.")
 def numbers_of_a_table_count_from_zero(pair: Pair) -> None:
-    """One by one, and as vectors."""
+    """Insert one by one, and as vectors."""
     peers, (one, two) = vector(pair), names(pair)
     numbers = [peers.insert(one), *peers.insert_all([two, pair.near.endpoint.getname()]).fi_addr]
     expect_equal("numbers", numbers, [0, 1, 2])
@@ -48,7 +48,7 @@ def numbers_of_a_table_count_from_zero(pair: Pair) -> None:
 
 @page("fi_av_insert", "An address takes the lowest unused place of a table.")
 def the_lowest_unused_number_is_given_next(pair: Pair) -> None:
-    """After the first and the third have been removed."""
+    """Insert after the first and the third have been removed."""
     peers, (one, two) = vector(pair), names(pair)
     for address in (one, two, pair.near.endpoint.getname()):
         peers.insert(address)
@@ -120,7 +120,7 @@ def unknown_flags_are_refused(pair: Pair) -> None:
 
 @page("DESCRIPTION", "A vector may be bound to many endpoints; an address has the same number for all.")
 def endpoints_share_a_vector(pair: Pair) -> None:
-    """One that is enabled before the insertion, one after it."""
+    """Enable one before the insertion, one after it."""
     peers, memory = vector(pair), pair.memory(16)
     early = pair.open(peers=peers)
     number = peers.insert(pair.target.name(0))
@@ -136,7 +136,7 @@ def endpoints_share_a_vector(pair: Pair) -> None:
 
 @page("fi_av_lookup", "The call returns the inserted address.")
 def lookup_returns_the_address(pair: Pair) -> None:
-    """In the format it was inserted in."""
+    """Expect the format in which it was inserted."""
     peers, addresses = vector(pair), names(pair)
     numbers = peers.insert_all(addresses).fi_addr
     expect_equal("addresses", tuple(peers.lookup(number) for number in numbers), addresses)
@@ -144,7 +144,7 @@ def lookup_returns_the_address(pair: Pair) -> None:
 
 @page("fi_av_lookup", "Numbers that were not given out have no address.")
 def lookup_of_unknown_numbers_is_refused(pair: Pair) -> None:
-    """Before any insertion, and FI_ADDR_NOTAVAIL."""
+    """Look up before any insertion, and FI_ADDR_NOTAVAIL."""
     peers = vector(pair)
     for number in (0, 5, FI_ADDR_NOTAVAIL):
         with expect_error(f"number {number}", Errno.FI_EINVAL):
@@ -164,7 +164,7 @@ def addresses_are_printable(pair: Pair) -> None:
 
 @page("fi_av_remove", "A number is invalid when its address has been removed.")
 def removed_addresses_are_gone(pair: Pair) -> None:
-    """Neither looked up nor sent to; the others stay."""
+    """Check that they are neither looked up nor sent to; the others stay."""
     peers, memory = vector(pair), pair.memory(8)
     first, second = peers.insert_all(names(pair)).fi_addr
     near = pair.open(peers=peers)
@@ -182,7 +182,7 @@ def removed_addresses_are_gone(pair: Pair) -> None:
 
 @page("NOTES", "An address may be inserted again after it has been removed.")
 def addresses_can_be_inserted_again(pair: Pair) -> None:
-    """Three times over, with traffic in between, on an endpoint that stays."""
+    """Insert three times over, with traffic in between, on an endpoint that stays."""
     peers = vector(pair)
     near = pair.open(peers=peers)
     for index in range(3):
@@ -195,7 +195,7 @@ def addresses_can_be_inserted_again(pair: Pair) -> None:
 
 @page("fi_av_remove", "The call removes a set of addresses.")
 def many_addresses_are_removed_at_once(pair: Pair) -> None:
-    """Both; a set with an unknown one is refused, and nothing of it removed."""
+    """Remove both; the call refuses a set with an unknown one, and removes nothing of it."""
     peers = vector(pair)
     numbers = peers.insert_all(names(pair)).fi_addr
     with expect_error("a set with an unknown number", Errno.FI_EINVAL):
@@ -207,7 +207,7 @@ def many_addresses_are_removed_at_once(pair: Pair) -> None:
 
 @page("fi_close", "Closing a vector cleans up what is left in it.")
 def a_vector_may_be_closed_with_addresses(pair: Pair) -> None:
-    """More often than the NIC has places for peers; each is used."""
+    """Close more vectors than the NIC has places for peers; each is used."""
     memory = pair.memory(8)
     for _ in range(12):
         peers = pair.domain.av_open()
@@ -285,7 +285,7 @@ def an_insertion_that_fails_altogether_has_an_event(pair: Pair) -> None:
 
 @page("fi_av_bind", "An event queue is bound to a vector opened with FI_EVENT.")
 def other_vectors_take_no_event_queue(pair: Pair) -> None:
-    """Nor is a second one bound."""
+    """Bind to either other type, which is refused; so is a second queue."""
     queue = pair.keep(pair.fabric.eq_open())
     with expect_error("a queue for a vector without FI_EVENT", Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
         vector(pair).bind(queue)

@@ -32,7 +32,7 @@ def an_endpoint_is_inserted_by_its_names(pair: Pair) -> None:
 
 @page("fi_av_insertsym", "All services of a node are inserted before the next node.")
 def services_are_inserted_node_by_node(pair: Pair) -> None:
-    """Two nodes from the initiator's or the target's on, whichever is first; three services of each."""
+    """Use two nodes from the initiator's or the target's on, whichever is first, and three services of each."""
     ips = [EndpointAddress.unpack(each).ip for each in (pair.near.endpoint.getname(), pair.target.name(0))]
     first = ipaddress.IPv4Address(min(ips))
     expect_equal("nodes of the pair side by side", max(ips), int(first) + 1)

@@ -41,7 +41,7 @@ def told(parties: Parties, kind: EqEvent, count: int = 1) -> set[object]:
 
 @page("fi_listen", "Requests to a listening endpoint are reported by its event queue as FI_CONNREQ.")
 def requests_are_events(pair: Pair) -> None:
-    """Two of them; whom they are to, what they bring, and from where."""
+    """Check two requests: their destination, data and source."""
     parties = Parties(pair)
     for param in (b"first", b""):
         calling = parties.endpoint()
@@ -99,7 +99,7 @@ def accepting_without_a_request_is_refused(pair: Pair) -> None:
 
 @page("fi_reject", "A rejected request is an error event, which says why.")
 def a_rejected_request_is_an_error(pair: Pair) -> None:
-    """With what was given to fi_reject."""
+    """Expect the data that was given to fi_reject."""
     parties = Parties(pair)
     calling = parties.endpoint()
     calling.endpoint.connect(parties.passive.getname(), b"please")
@@ -111,7 +111,7 @@ def a_rejected_request_is_an_error(pair: Pair) -> None:
 
 @page("fi_connect", "A failed request is an error event.")
 def a_request_to_nobody_is_an_error(pair: Pair) -> None:
-    """Where somebody has listened, and does not any more."""
+    """Connect to a closed listener."""
     parties = Parties(pair)
     gone = parties.listener()
     nowhere = gone.getname()
@@ -124,7 +124,7 @@ def a_request_to_nobody_is_an_error(pair: Pair) -> None:
 
 @page("fi_connect", "It may be called once on an endpoint.")
 def an_endpoint_is_connected_once(pair: Pair) -> None:
-    """Not while it is being connected, not when it is, not after the end."""
+    """Connect while it is being connected, when it is, and after the end: all are refused."""
     parties = Parties(pair)
     calling, answering = ask(parties)
     with expect_error("connect during a connection attempt", Errno.FI_EALREADY):
@@ -142,7 +142,7 @@ def an_endpoint_is_connected_once(pair: Pair) -> None:
 
 @page("fi_accept", "Nothing can be sent before FI_CONNECTED, but receives can be posted at any time.")
 def nothing_is_sent_before_the_connection(pair: Pair) -> None:
-    """Before the request, after it, and then it can."""
+    """Send before the request and after it, which fails; then it succeeds."""
     parties, buffer = Parties(pair), bytearray(5)
     calling = parties.endpoint()
     calling.endpoint.recv(buffer, context="early")
@@ -215,7 +215,7 @@ def a_port_is_chosen(pair: Pair) -> None:
 
 @page("fi_setname", "An address that cannot be assigned is refused.")
 def an_address_in_use_is_refused(pair: Pair) -> None:
-    """Somebody listens there; and once it listens, its address cannot be changed."""
+    """Bind where another listens; and once it listens, its address cannot be changed."""
     parties = Parties(pair)
     other = pair.keep(pair.fabric.passive_ep(CONNECTED))
     other.bind(parties.events)
@@ -245,7 +245,7 @@ def names_are_told(pair: Pair) -> None:
 
 @page("fi_shutdown", "The peer gets FI_SHUTDOWN when an endpoint disconnects, or is closed abruptly.")
 def the_peer_is_told_of_the_end(pair: Pair) -> None:
-    """By either side, in either way; after it nothing can be sent."""
+    """End by either side, in either way; after it nothing can be sent."""
     parties = Parties(pair)
     for by_caller in (True, False):
         for abruptly in (True, False):

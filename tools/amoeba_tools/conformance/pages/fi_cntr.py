@@ -90,7 +90,7 @@ def one_counter_counts_both_kinds(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "Operations are counted whether they write an entry into a queue or not.")
 def operations_without_entries_are_counted(pair: Pair) -> None:
-    """Injected ones, and those of an endpoint that reports none."""
+    """Count injected operations, and those of an endpoint that reports none."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8)
     near.endpoint.inject_write(pattern(8), *memory.at())
@@ -113,7 +113,7 @@ def entries_of_counted_operations_remain(pair: Pair) -> None:
 
 @page("events: FI_CNTR_EVENTS_COMP", "An operation is counted once, in however many pieces it is carried out.")
 def operations_on_vectors_count_once(pair: Pair) -> None:
-    """Four buffers, longer than a frame together."""
+    """Use four buffers, longer than a frame together."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8000)
     near.endpoint.writev([pattern(2000, index) for index in range(4)], *memory.at())
@@ -169,7 +169,7 @@ def adderr_adds_errors(pair: Pair) -> None:
 
 @page("fi_cntr_set", "The call sets the value.")
 def set_sets_the_value(pair: Pair) -> None:
-    """Up, down, and to the largest there is; what completes then counts on from there."""
+    """Set it up, down, and to the largest value; later completions count on from there."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     for value in (1000, 10, 2**64 - 1, 40):
         counter.set(value)
@@ -182,7 +182,7 @@ def set_sets_the_value(pair: Pair) -> None:
 
 @page("fi_cntr_seterr", "The call sets the error value.")
 def seterr_sets_the_error_value(pair: Pair) -> None:
-    """Up and down; the value stays."""
+    """Set it up and down; the value stays."""
     counter = pair.keep(pair.domain.cntr_open())
     for value in (1000, 10, 0):
         counter.seterr(value)
@@ -192,7 +192,7 @@ def seterr_sets_the_error_value(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "When it returns, the value is at least the threshold.")
 def wait_waits_for_the_threshold(pair: Pair) -> None:
-    """Eight writes, for five and then for all."""
+    """Wait for five of eight writes, and then for all."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8)
     for _ in range(8):
@@ -226,7 +226,7 @@ def wait_ends_at_its_timeout(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "Any change of the error value ends the wait.")
 def wait_ends_when_an_operation_fails(pair: Pair) -> None:
-    """One of two fails, and two are waited for."""
+    """Wait for two operations, of which one fails."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at())

@@ -104,7 +104,7 @@ def unspecified_format_is_one_of_the_others(pair: Pair) -> None:
 
 @page("fi_cq_read", "Without entries, a read returns at once: FI_EAGAIN.")
 def an_empty_queue_has_nothing(pair: Pair) -> None:
-    """For one entry and for many, with and without sources."""
+    """Read for one entry and for many, with and without sources."""
     near = pair.open()
     for count in (1, 64):
         expect_equal("entries", near.queue.read(count), [])
@@ -113,7 +113,7 @@ def an_empty_queue_has_nothing(pair: Pair) -> None:
 
 @page("fi_cq_read", "A read takes up to count entries.")
 def a_read_takes_at_most_count_entries(pair: Pair) -> None:
-    """Eight that are done are read as 3, 3 and 2, in the order of posting."""
+    """Read eight completed operations as 3, 3 and 2, in the order of posting."""
     near, memory = pair.open(), pair.memory(8)
     for index in range(8):
         near.endpoint.write(pattern(8), *memory.at(), context=index)
@@ -147,7 +147,7 @@ def contexts_come_back_as_they_are(pair: Pair) -> None:
 
 @page("COMPLETION FLAGS", "FI_RMA or FI_ATOMIC, with FI_READ or FI_WRITE, tell what has completed.", needs={"atomic"})
 def flags_tell_what_has_completed(pair: Pair) -> None:
-    """One of each, also on vectors."""
+    """Post one of each, also on vectors."""
     memory, result = memory_of(pair, 0), words(0)
     near = pair.near.endpoint
     near.write(words(1), *memory.at())
@@ -169,7 +169,7 @@ def flags_tell_what_has_completed(pair: Pair) -> None:
 
 @page("COMPLETION FLAGS", "At the target, FI_REMOTE_WRITE and FI_REMOTE_CQ_DATA tell of a peer's write with data.")
 def the_target_is_told_what_kind_of_write_it_was(pair: Pair) -> None:
-    """FI_RMA for a write, FI_ATOMIC for an atomic."""
+    """Expect FI_RMA for a write, FI_ATOMIC for an atomic."""
     memory = memory_of(pair, 0)
     pair.near.endpoint.writedata(words(1), 1, *memory.at())
     expected = [int(Caps.FI_RMA | Caps.FI_REMOTE_WRITE | Caps.FI_REMOTE_CQ_DATA)]
@@ -183,7 +183,7 @@ def the_target_is_told_what_kind_of_write_it_was(pair: Pair) -> None:
 
 @page("op_context", "An entry that no posted operation belongs to has no context.")
 def entries_about_peers_have_no_context(pair: Pair) -> None:
-    """At the target of a write with data."""
+    """Read the entry at the target of a write with data."""
     memory = pair.memory(8)
     pair.near.endpoint.writedata(pattern(8), 1, *memory.at(), context="mine")
     (entry,) = pair.target.hear(1, pair.patience)
@@ -193,7 +193,7 @@ def entries_about_peers_have_no_context(pair: Pair) -> None:
 
 @page("data", "Completion data arrives as it was sent, in host byte order.")
 def data_arrives_with_all_its_bits(pair: Pair) -> None:
-    """As many bits as cq_data_size has, in order of sending."""
+    """Send as many bits as cq_data_size has; they arrive in order of sending."""
     memory, most = pair.memory(8), 8 * pair.info.domain_attr.cq_data_size
     values = [0, 1, (1 << most) - 1, 1 << (most - 1), 0x0123_4567_89AB_CDEF & (1 << most) - 1]
     for value in values:
@@ -233,7 +233,7 @@ def the_source_of_a_stranger_is_not_available(pair: Pair) -> None:
 
 @page("fi_cq_readfrom", "Entries about this side's own operations have no source: FI_ADDR_NOTAVAIL.")
 def own_operations_have_no_source(pair: Pair) -> None:
-    """By fi_cq_readfrom, and by fi_cq_sreadfrom."""
+    """Read by fi_cq_readfrom, and by fi_cq_sreadfrom."""
     near, memory = pair.open(), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="a")
     ((entry, source),) = near.queue.sreadfrom(1, pair.patience)
@@ -245,7 +245,7 @@ def own_operations_have_no_source(pair: Pair) -> None:
 
 @page("fi_cq_read", "While an error entry is next, reads fail: FI_EAVAIL.")
 def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
-    """However often it is tried, and by whichever call; readerr gives way."""
+    """Try several times, by every call; readerr ends this."""
     near, memory = pair.open(), pair.memory(8)
     fail(near, memory)
     with contextlib.suppress(ErrorAvailableError):
@@ -259,7 +259,7 @@ def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
 
 @page("fi_cq_readerr", "The call returns at once, with or without an error.")
 def without_errors_there_is_no_error_entry(pair: Pair) -> None:
-    """Neither of a new queue nor after a success."""
+    """Read from a new queue, and after a success."""
     near, memory = pair.open(), pair.memory(8)
     expect_equal("error entry", near.queue.readerr(), None)
     near.endpoint.write(pattern(8), *memory.at())
@@ -310,7 +310,7 @@ def injected_operations_that_fail_are_reported(pair: Pair) -> None:
 
 @page("fi_cq_readerr", "Completions before and after an error remain.")
 def successes_around_an_error_are_kept(pair: Pair) -> None:
-    """Five operations, of which the third fails: two successes, the error, two successes."""
+    """Post five operations, of which the third fails: two successes, the error, two successes."""
     near, memory = pair.open(), pair.memory(8)
     seen: list[tuple[int, str]] = []
     for index in range(5):
@@ -329,7 +329,7 @@ def successes_around_an_error_are_kept(pair: Pair) -> None:
 
 @page("fi_cq_strerror", "The call converts the provider's error number into a printable string.")
 def errors_of_the_provider_have_words(pair: Pair) -> None:
-    """Different ones for different reasons, and none is empty."""
+    """Expect different words for different reasons, and none empty."""
     near, memory = pair.open(), pair.memory(8, MrAccess.FI_REMOTE_READ)
     fail(near, memory)
     key = near.queue.strerror(near.failure().prov_errno)
@@ -388,7 +388,7 @@ def signal_without_a_wait_object_is_refused(pair: Pair) -> None:
 
 @page("wait_obj: FI_WAIT_FD", "The descriptor can be waited for in select.", needs={"wait_fd"})
 def the_descriptor_becomes_readable(pair: Pair) -> None:
-    """As fi_poll(3) has it: trywait, wait, read, until the completion is there."""
+    """Use it as fi_poll(3) does: trywait, wait, read, until the completion is there."""
     near, memory = pair.open(wait_obj=WaitObj.FI_WAIT_FD), pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="mine")
     entries: list[Any] = []
@@ -453,7 +453,7 @@ def data_that_returns_is_there_by_default(pair: Pair) -> None:
 
 @page("fi_close", "Completions that remain on a queue when it is closed are lost, and nothing else.")
 def a_queue_may_be_closed_with_entries(pair: Pair) -> None:
-    """One that has completed and one that may not have; what they wrote is there."""
+    """Leave one that has completed and one that may not have; their data is written."""
     near, memory = pair.open(), pair.memory(16)
     near.endpoint.write(pattern(8), *memory.at())
     near.endpoint.write(pattern(8, 2), *memory.at(8))
@@ -464,7 +464,7 @@ def a_queue_may_be_closed_with_entries(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Every operation that was accepted completes once.")
 def every_operation_completes_once(pair: Pair) -> None:
-    """Sixty-four of different lengths to the same memory, read in batches of any size."""
+    """Post sixty-four of different lengths to the same memory, read in batches of any size."""
     near, memory = pair.open(tx_size=64), pair.memory(4096)
     seen: list[int] = []
     for index in range(64):

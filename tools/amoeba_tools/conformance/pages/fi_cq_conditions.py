@@ -27,7 +27,7 @@ def contexts(queue: CompletionQueue[Any], count: int, timeout: float, threshold:
     "wait_cond: FI_CQ_COND_THRESHOLD", "The wait is satisfied when as many entries are queued as the threshold says."
 )
 def a_threshold_is_waited_for(pair: Pair) -> None:
-    """Long writes, one after the other; then three are waited for though one is read."""
+    """Post long writes, one after the other; then wait for three though one is read."""
     near, memory = pair.open(queue=patient_queue(pair)), pair.memory(_LONG)
     for index in range(4):
         near.endpoint.write(bytes(_LONG), *memory.at(), context=index)
@@ -52,7 +52,7 @@ def less_than_the_threshold_is_returned_in_the_end(pair: Pair) -> None:
 
 @page("wait_cond: FI_CQ_COND_THRESHOLD", "An error is not held back by a threshold.")
 def errors_end_the_wait_for_a_threshold(pair: Pair) -> None:
-    """After the success before it."""
+    """Expect the error after the success before it."""
     near, memory = pair.open(queue=patient_queue(pair)), pair.memory(1)
     peer, address, key = memory.at()
     near.endpoint.write(b"!", peer, address, key, context="well")

@@ -39,7 +39,7 @@ def target_completions_cover_earlier_writes(pair: Pair) -> None:
 
 @page("fi_cq_readfrom", "Only the application inserts addresses into an address vector.", needs={"messages"})
 def strangers_are_not_inserted(pair: Pair) -> None:
-    """After a message of a stranger, the vector is as it was."""
+    """Send from a stranger: the vector is as it was."""
     near = pair.talker()
     own, known = pair.introduce(near.endpoint), len(pair.peers)
     near.endpoint.recv(bytearray(8))

@@ -68,7 +68,7 @@ def models_are_told_and_granted(pair: Pair) -> None:
 
 @page("data_progress: FI_PROGRESS_MANUAL", "Reading or waiting for a queue or a counter advances operations.")
 def reading_advances_operations(pair: Pair) -> None:
-    """By a queue that is read, and by a counter that is."""
+    """Read a queue, and a counter."""
     counter = pair.keep(pair.domain.cntr_open())
     near, memory = pair.open(counters={BindFlags.FI_WRITE: counter}), pair.memory(16)
     near.endpoint.write(pattern(8), *memory.at())
@@ -81,7 +81,7 @@ def reading_advances_operations(pair: Pair) -> None:
 
 @page("av_type", "A type that was asked for is granted, or refused; FI_AV_UNSPEC is answered with one that is there.")
 def types_of_address_vectors_are_granted(pair: Pair) -> None:
-    """Each type; a vector of it can be opened then."""
+    """Request each type; a vector of it can be opened then."""
     for av_type in (AvType.FI_AV_MAP, AvType.FI_AV_TABLE, AvType.FI_AV_UNSPEC):
         info = granted(pair, Info(domain_attr=DomainAttr(av_type=av_type)))
         told = info.domain_attr.av_type
@@ -91,7 +91,7 @@ def types_of_address_vectors_are_granted(pair: Pair) -> None:
 
 @page("cq_data_size", "Remote CQ data has at least 4 bytes, and as many as the attributes report.")
 def remote_data_has_the_size_that_is_told(pair: Pair) -> None:
-    """All bits set; one more is refused."""
+    """Set all bits; one more is refused."""
     size, memory = pair.info.domain_attr.cq_data_size, pair.memory(8)
     expect(size >= 4, f"expected 4 bytes or more, got {size}")
     most = (1 << 8 * size) - 1

@@ -26,7 +26,7 @@ _SEGMENTS = 8
 
 @page("fi_enable", "Before it is enabled, an endpoint takes no operation: FI_EOPBADSTATE.")
 def operations_before_enable_are_refused(pair: Pair) -> None:
-    """Everything is bound that it needs; nothing is written."""
+    """Bind everything that the endpoint needs; nothing is written."""
     memory, endpoint = pair.memory(8), pair.keep(pair.domain.endpoint())
     endpoint.bind(pair.keep(pair.domain.cq_open()))
     endpoint.bind(pair.peers)
@@ -88,7 +88,7 @@ def selective_completion_alone_is_refused(pair: Pair) -> None:
 
 @page("fi_ep_bind: FI_SELECTIVE_COMPLETION", "Operations without FI_COMPLETION do not report success.")
 def successes_are_not_reported_on_a_selective_queue(pair: Pair) -> None:
-    """Four that are carried out, then one that is reported."""
+    """Post four that are carried out, then one that is reported."""
     near, memory = pair.selective(), pair.memory(32)
     for index in range(4):
         near.endpoint.write(pattern(8, index), *memory.at(8 * index))
@@ -121,7 +121,7 @@ def successes_are_reported_by_default(pair: Pair) -> None:
 
 @page("op_flags", "Default flags apply to operations that are not given any.")
 def default_flags_ask_for_completions(pair: Pair) -> None:
-    """FI_COMPLETION by default, on a queue bound with FI_SELECTIVE_COMPLETION."""
+    """Use FI_COMPLETION by default, on a queue bound with FI_SELECTIVE_COMPLETION."""
     near = pair.open(bind=BindFlags.FI_SELECTIVE_COMPLETION, op_flags=OpFlags.FI_COMPLETION)
     memory = pair.memory(8)
     near.endpoint.write(pattern(8), *memory.at(), context="by default")
@@ -164,7 +164,7 @@ def _asked_order(pair: Pair, *order: MsgOrder) -> None:
 
 @page("msg_order: FI_ORDER_RAW", "A read after a write sees what was written, up to max_order_raw_size.")
 def reads_after_writes_see_them(pair: Pair) -> None:
-    """Six rounds over the same long memory, nothing waited for."""
+    """Repeat six rounds over the same long memory without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_RAW, MsgOrder.FI_ORDER_RMA_RAW)
     memory, results = pair.memory(_LONG), [bytearray(_LONG) for _ in range(6)]
     for index, result in enumerate(results):
@@ -177,7 +177,7 @@ def reads_after_writes_see_them(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_WAR", "A write after a read does not change what is read, up to max_order_war_size.")
 def writes_after_reads_leave_them_alone(pair: Pair) -> None:
-    """Six rounds over the same long memory, nothing waited for."""
+    """Repeat six rounds over the same long memory without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_WAR, MsgOrder.FI_ORDER_RMA_WAR)
     memory, results = pair.memory(pattern(_LONG, 0)), [bytearray(_LONG) for _ in range(6)]
     for index, result in enumerate(results):
@@ -190,7 +190,7 @@ def writes_after_reads_leave_them_alone(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_WAW", "The later of two writes is what remains, up to max_order_waw_size.")
 def the_last_write_remains(pair: Pair) -> None:
-    """Twelve long writes of overlapping memory, nothing waited for."""
+    """Post twelve long writes of overlapping memory without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_WAW, MsgOrder.FI_ORDER_RMA_WAW)
     memory, expected = pair.memory(_LONG + 12), bytearray(_LONG + 12)
     for index in range(12):
@@ -202,7 +202,7 @@ def the_last_write_remains(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_ATOMIC_RAW", "A fetching atomic after a base atomic sees its result.", needs={"atomic"})
 def fetching_after_updating_sees_it(pair: Pair) -> None:
-    """Six rounds on the same word, nothing waited for."""
+    """Repeat six rounds on the same word without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_RAW, MsgOrder.FI_ORDER_ATOMIC_RAW)
     memory, results = memory_of(pair, 0), [words(0) for _ in range(6)]
     for index, result in enumerate(results):
@@ -215,7 +215,7 @@ def fetching_after_updating_sees_it(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_ATOMIC_WAR", "A base atomic after a fetching one does not change it.", needs={"atomic"})
 def updating_after_fetching_leaves_it_alone(pair: Pair) -> None:
-    """Six rounds on the same word, nothing waited for."""
+    """Repeat six rounds on the same word without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_WAR, MsgOrder.FI_ORDER_ATOMIC_WAR)
     memory, results = memory_of(pair, 0), [words(99) for _ in range(6)]
     for index, result in enumerate(results):
@@ -227,7 +227,7 @@ def updating_after_fetching_leaves_it_alone(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_ATOMIC_WAW", "The later of two base atomics is what remains.", needs={"atomic"})
 def the_last_update_remains(pair: Pair) -> None:
-    """Twelve atomic writes of the same word, nothing waited for."""
+    """Post twelve atomic writes of the same word without waiting."""
     _asked_order(pair, MsgOrder.FI_ORDER_WAW, MsgOrder.FI_ORDER_ATOMIC_WAW)
     memory = memory_of(pair, 0)
     for index in range(12):
@@ -265,7 +265,7 @@ def rma_and_atomics_keep_their_order(pair: Pair) -> None:
 
 @page("max_order_raw_size", "Sizes of ordered transfers are told; order that is claimed has one above 0.")
 def ordered_sizes_are_told(pair: Pair) -> None:
-    """For each of the three, at least what the checks of ordering rely on."""
+    """Expect for each of the three at least the size on which the checks of ordering rely."""
     attr, order = pair.info.ep_attr, pair.info.tx_attr.msg_order
     sizes = {
         MsgOrder.FI_ORDER_RAW: attr.max_order_raw_size,
@@ -294,7 +294,7 @@ def as_many_segments_as_iov_limit_are_accepted(pair: Pair) -> None:
 
 @page("rma_iov_limit", "An operation may have so many remote segments.")
 def as_many_segments_as_rma_iov_limit_are_accepted(pair: Pair) -> None:
-    """As many local segments besides, which end elsewhere."""
+    """Use as many local segments besides, which end elsewhere."""
     near = pair.open(tx_size=4 * _SEGMENTS)
     count = near.endpoint.rma_iov_limit
     memory, source = pair.memory(8 * count), pattern(4 * count)
@@ -319,7 +319,7 @@ def _post_until_full(near: Initiator, memory: tuple[int, int, int], most: int) -
 
 @page("size", "The context's queue holds so many operations.")
 def as_many_operations_as_size_are_queued(pair: Pair) -> None:
-    """Sixteen without reading a completion, on an endpoint that asked for sixteen."""
+    """Post sixteen without reading a completion, on an endpoint that asked for sixteen."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
     posted = _post_until_full(near, memory.at(), 16)
     near.finish_all(posted)
@@ -356,7 +356,7 @@ def a_refused_operation_leaves_no_trace(pair: Pair) -> None:
 
 @page("ERRORS: FI_EAGAIN", "What waits because of the other side goes on when that has room again.")
 def operations_wait_for_a_target_that_does_not_read(pair: Pair) -> None:
-    """More data than its queue holds, which it begins to read when all is posted: everything arrives, in order."""
+    """Send more data than the target's queue holds, and read it when all is posted: everything arrives, in order."""
     count = 2 * pair.info.rx_attr.size + 100
     near, memory = pair.open(tx_size=count), pair.memory(8)
     for index in range(count):
@@ -368,7 +368,7 @@ def operations_wait_for_a_target_that_does_not_read(pair: Pair) -> None:
 
 @page("OPERATION FLAGS", "Several flags combine.")
 def flags_combine(pair: Pair) -> None:
-    """Injected, fenced, delivered, reported, and with data for the target, in one message."""
+    """Combine injected, fenced, delivered, reported, and with data for the target, in one message."""
     near, memory, source = pair.selective(), pair.memory(16), bytearray(pattern(16))
     flags = OpFlags.FI_INJECT | OpFlags.FI_DELIVERY_COMPLETE | OpFlags.FI_COMPLETION | OpFlags.FI_REMOTE_CQ_DATA
     flags |= OpFlags.FI_FENCE if "fence" in pair.offers else NO_FLAGS
@@ -396,7 +396,7 @@ def closing_an_endpoint_discards_its_operations(pair: Pair) -> None:
 
 @page("fi_close", "Closing an endpoint releases its resources.")
 def endpoints_can_be_opened_and_closed_again_and_again(pair: Pair) -> None:
-    """Many more, one after the other, than the NIC has contexts; each works."""
+    """Open many more, one after the other, than the NIC has contexts; each works."""
     memory = pair.memory(8)
     for index in range(12):
         near = pair.open()
@@ -409,7 +409,7 @@ def endpoints_can_be_opened_and_closed_again_and_again(pair: Pair) -> None:
 
 @page("type: FI_EP_RDM", "Transfers are reliable: each is carried out, and once.", needs={"atomic"})
 def every_operation_is_carried_out_once(pair: Pair) -> None:
-    """Ninety-six additions, sixteen at a time, each fetching what it found."""
+    """Post ninety-six additions, sixteen at a time, each fetching the former value."""
     memory, results = memory_of(pair, 0), np.full(96, 999, np.uint64)
     for first in range(0, 96, 16):
         for index in range(first, first + 16):
@@ -421,7 +421,7 @@ def every_operation_is_carried_out_once(pair: Pair) -> None:
 
 @page("type: FI_EP_RDM", "Transfers are reliable: what cannot be delivered fails, and nothing hangs.", needs={"cut"})
 def an_unreachable_peer_makes_operations_fail(pair: Pair) -> None:
-    """Four writes into a link that is cut: four errors, and the endpoint works once the link does."""
+    """Post four writes into a link that is cut: four errors, and the endpoint works once the link does."""
     near, memory = pair.open(), pair.memory(32)
     with pair.cut():
         for index in range(4):

@@ -100,7 +100,7 @@ def messages_of_all_transmit_contexts_come_from_one_address(pair: Pair) -> None:
     needs={"scalable", "messages"},
 )
 def messages_come_to_the_receive_context_that_is_named(pair: Pair) -> None:
-    """Short and long ones from the endpoint to itself, the second context first."""
+    """Send short and long ones from the endpoint to itself, the second context first."""
     scalable = _scalable(pair, 1, 2)
     for size in _SIZES:
         buffers = [bytearray(size), bytearray(size)]
@@ -189,7 +189,7 @@ def operations_through_a_shared_context_end_in_their_endpoints_queue(pair: Pair)
 
 @page("SHARED CONTEXTS", "Counters are those of the endpoint.", needs={"shared_tx"})
 def operations_through_a_shared_context_are_counted_by_their_endpoint(pair: Pair) -> None:
-    """One writes once, the other one three times."""
+    """Write once by one endpoint, three times by the other."""
     one, other = counters = pair.keep(pair.domain.cntr_open()), pair.keep(pair.domain.cntr_open())
     sides, memory = _sharing(pair, counters), pair.memory(8)
     for side, times in zip(sides, (1, 3), strict=True):

@@ -64,7 +64,7 @@ def _shared(pair: Pair, counters: tuple[Counter, ...] = (), *, transmits: bool =
 
 @page("SHARED CONTEXTS", "Buffers posted to a shared receive context are usable by any endpoint.", needs=_NEEDS)
 def messages_for_any_endpoint_meet_the_receives_in_their_order(pair: Pair) -> None:
-    """Four messages in turn; then four that have come before their receives."""
+    """Send four messages in turn; then four that come before their receives."""
     shared, buffers = _shared(pair), [bytearray(8) for _ in range(4)]
     messages = [(index % 2, pattern(8, index)) for index in range(4)]
     for index, buffer in enumerate(buffers):
@@ -95,7 +95,7 @@ def receives_end_in_the_queue_of_whom_the_message_is_for(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "Tagged messages meet the receives with their tag.", needs=_NEEDS | {"tagged"})
 def tags_decide_which_shared_receive_is_met(pair: Pair) -> None:
-    """Receives in one order, messages for either endpoint in the other."""
+    """Post receives in one order, and send messages for either endpoint in the other."""
     shared, buffers = _shared(pair), [bytearray(8) for _ in range(3)]
     for tag, buffer in enumerate(buffers):
         shared.context.trecv(buffer, tag, context=tag)
@@ -108,7 +108,7 @@ def tags_decide_which_shared_receive_is_met(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "Long messages are received, too, each by its endpoint.", needs=_NEEDS)
 def long_messages_meet_shared_receives(pair: Pair) -> None:
-    """One for each endpoint, the second one's first."""
+    """Send one for each endpoint, the second one's first."""
     shared, buffers = _shared(pair), [bytearray(_LONG) for _ in range(2)]
     for index, buffer in enumerate(buffers):
         shared.context.recv(buffer, context=index)
@@ -123,7 +123,7 @@ def long_messages_meet_shared_receives(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "One buffer may take messages for several endpoints.", needs=_NEEDS)
 def a_multi_receive_takes_messages_for_all_endpoints(pair: Pair) -> None:
-    """Three messages 64 bytes apart; all of the buffer is then used up, which the last one says."""
+    """Send three messages 64 bytes apart; the last one says that the whole buffer is used up."""
     shared, buffer = _shared(pair), aligned(2 * 64 + 8)
     shared.context.recv(buffer, context="pool", flags=OpFlags.FI_MULTI_RECV)
     shared.get(pair, *((index % 2, pattern(8, index)) for index in range(3)))
@@ -137,7 +137,7 @@ def a_multi_receive_takes_messages_for_all_endpoints(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "Counters are those of the endpoint.", needs=_NEEDS)
 def shared_receives_are_counted_by_the_endpoint_of_the_message(pair: Pair) -> None:
-    """One message for the one, three for the other, of which one is cut."""
+    """Send one message for the one, three for the other, of which one is cut."""
     one, other = counters = pair.keep(pair.domain.cntr_open()), pair.keep(pair.domain.cntr_open())
     shared = _shared(pair, counters)
     for _ in range(4):
@@ -165,7 +165,7 @@ def a_shared_receive_can_be_cancelled(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "A message can be looked for before it is received.", needs=_NEEDS | {"tagged"})
 def searches_of_a_shared_context_end_in_the_queue_of_the_message(pair: Pair) -> None:
-    """FI_PEEK for a message of the second endpoint, FI_PEEK with FI_CLAIM, then FI_CLAIM."""
+    """Use FI_PEEK for a message of the second endpoint, FI_PEEK with FI_CLAIM, then FI_CLAIM."""
     shared, buffer = _shared(pair), bytearray(8)
     shared.get(pair, (1, pattern(8)), tag=5)
     for flags in (OpFlags.FI_PEEK, OpFlags.FI_PEEK | OpFlags.FI_CLAIM):
@@ -179,7 +179,7 @@ def searches_of_a_shared_context_end_in_the_queue_of_the_message(pair: Pair) -> 
 
 @page("SHARED CONTEXTS", "Receives are posted to the shared context, not to the endpoint.", needs=_NEEDS)
 def an_endpoint_with_a_shared_context_takes_no_receives(pair: Pair) -> None:
-    """Neither a plain nor a tagged one."""
+    """Post a plain and a tagged one, which are refused."""
     endpoint = _shared(pair).sides[0].endpoint
     with expect_error("recv", Errno.FI_EOPNOTSUPP, Errno.FI_ENOSYS):
         endpoint.recv(bytearray(8))
@@ -232,7 +232,7 @@ def both_contexts_may_be_shared(pair: Pair) -> None:
     needs=_NEEDS | {"scalable"},
 )
 def a_scalable_endpoint_may_share_its_receives(pair: Pair) -> None:
-    """Messages of a packet and longer come to it, and it answers by a context of its own."""
+    """Send messages of a packet and longer to it; it answers by a context of its own."""
     context, sent = pair.keep(pair.domain.srx_context(16)), pair.keep(pair.domain.cq_open())
     received = Listener(pair.keep(pair.domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), pair.patience)
     endpoint = pair.keep(pair.domain.scalable_endpoint(tx_contexts=1, rx_contexts=1))

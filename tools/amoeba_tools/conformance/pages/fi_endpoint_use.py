@@ -60,7 +60,7 @@ def objects_of_another_domain_are_refused(pair: Pair) -> None:
     "fi_ep_bind: FI_READ, FI_WRITE", "A counter is incremented by reads, or by writes, that have ended well or not."
 )
 def reads_and_writes_are_counted_however_they_end(pair: Pair) -> None:
-    """One of each that succeeds, one of each that fails."""
+    """Post one of each that succeeds, one of each that fails."""
     kinds = (BindFlags.FI_READ, BindFlags.FI_WRITE)
     counters = {kind: pair.keep(pair.domain.cntr_open()) for kind in kinds}
     near, memory = pair.open(counters=counters), pair.memory(8)
@@ -77,7 +77,7 @@ def reads_and_writes_are_counted_however_they_end(pair: Pair) -> None:
 
 @page("fi_ep_bind: FI_REMOTE_READ, FI_REMOTE_WRITE", "A counter is incremented by what peers do to the endpoint.")
 def operations_of_peers_are_counted(pair: Pair) -> None:
-    """By the endpoint they come to, and no other one."""
+    """Count by the endpoint to which they come, and by no other one."""
     kinds = (BindFlags.FI_REMOTE_READ, BindFlags.FI_REMOTE_WRITE)
     counters = {kind: pair.keep(pair.domain.cntr_open()) for kind in kinds}
     own, content = pair.introduce(pair.open(counters=counters).endpoint), bytearray(LONG)
@@ -96,7 +96,7 @@ def operations_of_peers_are_counted(pair: Pair) -> None:
 
 @page("fi_cancel", "The call cancels one of several operations with the same context.", needs={"messages"})
 def one_of_several_receives_is_cancelled(pair: Pair) -> None:
-    """One error entry; the other two take messages."""
+    """Expect one error entry; the other two take messages."""
     near = pair.talker()
     for _ in range(3):
         near.endpoint.recv(bytearray(1), context="same")
@@ -182,7 +182,7 @@ def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
 
 @page("msg_order: FI_ORDER_SAR", "A send after a read does not overtake it.", needs={"messages"})
 def sends_do_not_overtake_reads(pair: Pair) -> None:
-    """When the receive ends, the target changes what was read: the read has what was there before."""
+    """Change the data at the target when the receive ends: the read has the former data."""
     claimed = pair.info.tx_attr.msg_order
     expect(MsgOrder.FI_ORDER_SAR in claimed, f"expected FI_ORDER_SAR to be claimed, got {claimed!r}")
     near, memory, result, receive = pair.ordered(), pair.memory(pattern(LONG)), bytearray(LONG), pair.receive(4)
@@ -196,7 +196,7 @@ def sends_do_not_overtake_reads(pair: Pair) -> None:
 
 @page("type: FI_EP_DGRAM", "Message boundaries are maintained; messages have a most size, RMA there is none.")
 def datagrams_keep_their_boundaries(pair: Pair) -> None:
-    """Between two endpoints of this side; the longest message, and one byte more."""
+    """Send between two endpoints of this side the longest message, and one byte more."""
     (info,) = pair.fabric.getinfo(Info(ep_attr=EpAttr(type=EpType.FI_EP_DGRAM)))[pair.nic : pair.nic + 1]
     most, both = info.ep_attr.max_msg_size, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
     queue = pair.keep(pair.domain.cq_open())

@@ -35,7 +35,7 @@ def with_error(pair: Pair, queue: EventQueue) -> AddressVector:
 
 @page("fi_eq_read", "Without events, a read returns at once: FI_EAGAIN.")
 def an_empty_queue_has_nothing(pair: Pair) -> None:
-    """Neither an event nor an error."""
+    """Expect neither an event nor an error."""
     queue = queue_of(pair)
     expect_equal("event", queue.read(), None)
     expect_equal("error", queue.readerr(), None)
@@ -44,7 +44,7 @@ def an_empty_queue_has_nothing(pair: Pair) -> None:
 
 @page("fi_eq_write", "The application inserts events of its own, which are read as they were written.")
 def written_events_are_read_as_they_are(pair: Pair) -> None:
-    """Any number of 32 bits as event, any object as context."""
+    """Use any number of 32 bits as event, any object as context."""
     queue, context = queue_of(pair), object()
     for event in (0, 1234, 2**32 - 1):
         queue.write(event, fid=queue, context=context, data=event + 1)
@@ -53,7 +53,7 @@ def written_events_are_read_as_they_are(pair: Pair) -> None:
 
 @page("fi_eq_read", "A read returns one event at most.")
 def events_are_read_one_by_one_in_order(pair: Pair) -> None:
-    """Five of the application's."""
+    """Write five events of the application."""
     queue = queue_of(pair)
     for event in range(5):
         queue.write(event)
@@ -63,7 +63,7 @@ def events_are_read_one_by_one_in_order(pair: Pair) -> None:
 
 @page("fi_eq_read: FI_PEEK", "The event is read and not consumed.")
 def peek_leaves_the_event(pair: Pair) -> None:
-    """Twice the same, then for good."""
+    """Peek twice at the same event, then read it."""
     queue = queue_of(pair)
     queue.write(7)
     queue.write(8)
@@ -95,7 +95,7 @@ def events_of_more_bits_are_refused(pair: Pair) -> None:
 
 @page("fi_eq_readerr", "While an error is next, reads fail: FI_EAVAIL.")
 def an_error_must_be_read_before_anything_else(pair: Pair) -> None:
-    """However often it is tried; then the event behind it can be read."""
+    """Try several times; after the error the event behind it can be read."""
     queue = queue_of(pair)
     peers = with_error(pair, queue)
     for flags in (EqFlags(0), EqFlags.FI_PEEK):
@@ -177,7 +177,7 @@ def sread_without_a_wait_object_is_refused(pair: Pair) -> None:
 
 @page("wait_obj: FI_WAIT_FD", "The descriptor can be waited for in select.")
 def the_descriptor_is_readable_while_there_are_events(pair: Pair) -> None:
-    """Not before the first, and no longer when the last has been read."""
+    """Check it before the first event, and when the last has been read."""
     queue = queue_of(pair, wait_obj=WaitObj.FI_WAIT_FD)
     expect_equal("readable without events", select.select([queue], [], [], 0)[0], [])
     queue.write(1)
@@ -200,7 +200,7 @@ def overrun(pair: Pair) -> EventQueue:
 
 @page("NOTES", "What an overrun queue still has can be read, then reads fail with FI_EOVERRUN.")
 def an_overrun_queue_gives_what_it_has(pair: Pair) -> None:
-    """However often it is tried."""
+    """Read several times."""
     queue = overrun(pair)
     expect(queue.readerr() is not None, "expected the first entry, got none")
     for _ in range(2):
@@ -212,7 +212,7 @@ def an_overrun_queue_gives_what_it_has(pair: Pair) -> None:
 
 @page("NOTES", "Writing to an overrun queue fails with FI_EOVERRUN.")
 def an_overrun_queue_cannot_be_written_to(pair: Pair) -> None:
-    """Neither while it still has something, nor afterwards."""
+    """Write while it still has something, and afterwards."""
     queue = overrun(pair)
     with expect_error("write", Errno.FI_EOVERRUN):
         queue.write(1)

@@ -91,7 +91,7 @@ def a_fabric_is_opened_by_its_attributes(pair: Pair) -> None:
 
 @page("fi_close", "The call releases all resources of the fabric.")
 def a_closed_fabric_is_of_no_more_use(pair: Pair) -> None:
-    """Nothing can be opened by it; the pair's goes on."""
+    """Check that it opens nothing; the pair's fabric goes on."""
     opened = _opened(pair)
     fi.fi_close(opened)
     for what, use in (("a domain", opened.domain), ("an event queue", opened.eq_open), ("offers", opened.getinfo)):
@@ -102,7 +102,7 @@ def a_closed_fabric_is_of_no_more_use(pair: Pair) -> None:
 
 @page("NOTES", "Access domains, passive endpoints and event queues belong to a fabric.")
 def what_belongs_to_a_fabric_ends_with_it(pair: Pair) -> None:
-    """One of each, opened through a fabric that is closed then."""
+    """Open one of each through a fabric that is closed then."""
     opened = _opened(pair)
     members = [
         pair.keep(opened.domain(_described())),
@@ -162,7 +162,7 @@ def objects_are_printed(pair: Pair) -> None:
 
 @page("FABRIC ATTRIBUTES: name, prov_name", "The attributes name the fabric, and the provider below.")
 def hints_choose_fabric_and_provider_by_name(pair: Pair) -> None:
-    """Their own names are found, others are not."""
+    """Use their own names, which are found, and others, which are not."""
     attr = pair.info.fabric_attr
     for hint in (FabricAttr(name=attr.name), FabricAttr(prov_name=attr.prov_name)):
         expect_equal("fabric_attr", granted(pair, Info(fabric_attr=hint)).fabric_attr, attr)

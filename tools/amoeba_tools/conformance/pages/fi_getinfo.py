@@ -47,7 +47,7 @@ def what_is_not_there_is_no_data(pair: Pair) -> None:
 
 @page("CAPABILITIES", "Only those primary capabilities are enabled that were asked for.", needs={"rma", "atomic"})
 def other_primary_capabilities_are_not_enabled(pair: Pair) -> None:
-    """RMA without atomics, and the other way round."""
+    """Request RMA without atomics, and the other way round."""
     for cap in (Caps.FI_RMA, Caps.FI_ATOMIC):
         expect_equal(f"primary capabilities for {cap!r}", granted(pair, Info(caps=cap)).caps & _PRIMARY, cap)
 
@@ -74,7 +74,7 @@ def secondary_capabilities_are_granted_or_refused(pair: Pair) -> None:
 
 @page("DESCRIPTION", "A hint that is not zero must be supported, or the call fails with FI_ENODATA.")
 def limits_beyond_what_there_is_are_no_data(pair: Pair) -> None:
-    """One more than what is offered, of every limit."""
+    """Request one more than the offer, of every limit."""
     ep, tx, domain = pair.info.ep_attr, pair.info.tx_attr, pair.info.domain_attr
     refused("max_msg_size", pair, Info(ep_attr=EpAttr(max_msg_size=ep.max_msg_size + 1)))
     for name in ("max_order_raw_size", "max_order_war_size", "max_order_waw_size"):
@@ -86,7 +86,7 @@ def limits_beyond_what_there_is_are_no_data(pair: Pair) -> None:
 
 @page("tx_attr", "Values that are returned are at least what was asked for.")
 def attributes_are_at_least_what_was_asked_for(pair: Pair) -> None:
-    """Sizes of both contexts, and segments."""
+    """Request sizes of both contexts, and segments."""
     info = granted(pair, Info(tx_attr=TxAttr(size=40, iov_limit=5, rma_iov_limit=6), rx_attr=RxAttr(size=30)))
     told = info.tx_attr.size, info.tx_attr.iov_limit, info.tx_attr.rma_iov_limit, info.rx_attr.size
     expect(
@@ -96,7 +96,7 @@ def attributes_are_at_least_what_was_asked_for(pair: Pair) -> None:
 
 @page("tx_attr", "Order that was asked for is there, and may be more.")
 def order_is_at_least_what_was_asked_for(pair: Pair) -> None:
-    """Each bit that is offered, alone; one that is not is refused."""
+    """Request each offered bit, alone; any other bit is refused."""
     for bit in pair.info.tx_attr.msg_order:
         expect(
             bit in granted(pair, Info(tx_attr=TxAttr(msg_order=bit))).tx_attr.msg_order, f"{bit!r} was not granted"
@@ -108,7 +108,7 @@ def order_is_at_least_what_was_asked_for(pair: Pair) -> None:
 
 @page("domain_attr", "The mr_mode bits in hints that are not needed are cleared; none is added.")
 def registration_modes_are_only_taken_away(pair: Pair) -> None:
-    """With all bits, and with none."""
+    """Request with all bits, and with none."""
     every = MrMode.FI_MR_LOCAL | MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
     every |= MrMode.FI_MR_MMU_NOTIFY | MrMode.FI_MR_ENDPOINT
     mode = granted(pair, Info(domain_attr=DomainAttr(mr_mode=every))).domain_attr.mr_mode
@@ -141,7 +141,7 @@ def what_is_returned_can_be_opened(pair: Pair) -> None:
 
 @page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "Modifiers need a capability that they belong to.")
 def modifiers_alone_are_no_data(pair: Pair) -> None:
-    """Each of them, alone; and FI_RMA_PMEM without FI_RMA."""
+    """Request each of them, alone; and FI_RMA_PMEM without FI_RMA."""
     for cap in (
         Caps.FI_READ, Caps.FI_WRITE, Caps.FI_REMOTE_READ, Caps.FI_REMOTE_WRITE, Caps.FI_SEND, Caps.FI_RECV,
         Caps.FI_RMA_PMEM,
@@ -180,7 +180,7 @@ def infos_are_copied(pair: Pair) -> None:
 
 @page("NOTES", "Several threads may call it at once.")
 def threads_may_ask_at_once(pair: Pair) -> None:
-    """Four, each many times; all get the same."""
+    """Call in four threads, each many times; all get the same."""
     answers: list[list[Info]] = []
 
     def ask() -> None:

@@ -37,7 +37,7 @@ def a_source_node_chooses_the_nic(pair: Pair) -> None:
 
 @page("FI_SOURCE", "Either node or service must be given with it.")
 def a_source_must_be_named(pair: Pair) -> None:
-    """Neither is."""
+    """Call without either."""
     with expect_error("FI_SOURCE alone", Errno.FI_EINVAL):
         pair.fabric.getinfo(flags=InfoFlags.FI_SOURCE)
 
@@ -53,7 +53,7 @@ def numeric_nodes_are_not_looked_up(pair: Pair) -> None:
 
 @page("FI_PROV_ATTR_ONLY", "One answer for the provider, with its name and version, whatever it can do.")
 def the_provider_alone_can_be_asked_for(pair: Pair) -> None:
-    """With hints that nothing meets; all else is as in an empty answer."""
+    """Use hints that nothing meets; all else is as in an empty answer."""
     impossible = Info(caps=Caps.FI_HMEM | Caps.FI_MULTICAST)
     (info,) = pair.fabric.getinfo(impossible, flags=InfoFlags.FI_PROV_ATTR_ONLY)
     expected = pair.info.fabric_attr.prov_name, pair.info.fabric_attr.prov_version

@@ -67,7 +67,7 @@ def reads_need_remote_read(pair: Pair) -> None:
 
 @page("access", "A region without remote access is of no use to peers.")
 def regions_for_local_use_are_closed_to_peers(pair: Pair) -> None:
-    """One for local reads and writes only."""
+    """Register one for local reads and writes only."""
     memory = pair.memory(pattern(8), MrAccess.FI_READ | MrAccess.FI_WRITE)
     _refused(pair.near, "a region for local use", memory.at(), 8, Errno.FI_EACCES, Errno.FI_ENOKEY)
     expect_equal("memory", memory.load(), pattern(8))
@@ -104,7 +104,7 @@ def local_buffers_need_no_region(pair: Pair) -> None:
 
 @page("fi_mr_desc", "The buffer lies in the region that its descriptor is of.")
 def buffers_outside_their_descriptor_are_refused(pair: Pair) -> None:
-    """One byte over its end; nothing is written."""
+    """Use one byte over the region's end; nothing is written."""
     memory, buffer = pair.memory(16), bytearray(16)
     region = pair.local(memoryview(buffer)[:8], MrAccess.FI_WRITE)
     with expect_error("a buffer that ends behind its region", Errno.FI_EINVAL, Errno.FI_EACCES):
@@ -117,7 +117,7 @@ def buffers_outside_their_descriptor_are_refused(pair: Pair) -> None:
 
 @page("fi_mr_reg", "Accesses of peers must give the key of the registration.")
 def a_wrong_key_is_refused(pair: Pair) -> None:
-    """Neighbours of the right one, and others; nothing is written, nothing is read."""
+    """Use neighbours of the right key, and others; nothing is written, nothing is read."""
     memory = pair.memory(pattern(8))
     peer, address, key = memory.at()
     for wrong in (key ^ 1, key ^ (1 << 63), key ^ 0x1_0001, (key + 1) % FI_KEY_NOTAVAIL):
@@ -127,7 +127,7 @@ def a_wrong_key_is_refused(pair: Pair) -> None:
 
 @page("fi_mr_reg", "Accesses must lie within the region.")
 def accesses_outside_the_region_are_refused(pair: Pair) -> None:
-    """One byte before it, one after it, and far away; not even the part inside is written."""
+    """Access one byte before it, one after it, and far away; not even the part inside is written."""
     memory = pair.memory(pattern(64))
     for offset, size in ((-1, 8), (57, 8), (64, 1), (-8, 8), (1 << 40, 8), (0, 65)):
         peer, address, key = memory.at()
@@ -138,7 +138,7 @@ def accesses_outside_the_region_are_refused(pair: Pair) -> None:
 
 @page("fi_mr_reg", "Accesses must lie within the region.")
 def accesses_around_the_end_of_the_address_space_are_refused(pair: Pair) -> None:
-    """Eight bytes that begin four bytes before 2**64."""
+    """Access eight bytes that begin four bytes before 2**64."""
     memory = pair.memory(pattern(8))
     target = memory.peer, 2**64 - 4, memory.key
     _refused(pair.near, "eight bytes at 2**64 - 4", target, 8, Errno.FI_EINVAL, Errno.FI_EACCES)
@@ -160,7 +160,7 @@ def the_last_byte_is_within_the_region(pair: Pair) -> None:
 
 @page("fi_mr_reg", "A message that touches what it may not fails as one operation.")
 def long_accesses_over_the_end_fail_once(pair: Pair) -> None:
-    """Many frames, of which only the last is out of bounds: one error entry, nothing behind the region."""
+    """Use many frames, of which only the last is out of bounds: one error entry, nothing behind the region."""
     memory, result = pair.memory(_LONG), bytearray(_LONG + 1)
     pair.near.endpoint.write(pattern(_LONG + 1), *memory.at())
     pair.near.failure(Errno.FI_EINVAL, Errno.FI_EACCES)
@@ -181,7 +181,7 @@ def regions_of_another_domain_are_out_of_reach(pair: Pair) -> None:
 
 @page("fi_mr_key", "The key of a region is returned; it is not FI_KEY_NOTAVAIL, and no two are the same.")
 def every_region_has_a_key_of_its_own(pair: Pair) -> None:
-    """Twenty-four, each written through its own."""
+    """Register twenty-four, each written through its own."""
     memories = [pair.memory(8) for _ in range(24)]
     keys = {memory.key for memory in memories}
     expect(len(keys) == 24 and FI_KEY_NOTAVAIL not in keys, f"expected 24 keys, got {sorted(keys)}")
@@ -194,7 +194,7 @@ def every_region_has_a_key_of_its_own(pair: Pair) -> None:
 
 @page("DESCRIPTION", "The same memory may be registered more than once, with different rights.")
 def two_regions_of_the_same_memory_have_rights_of_their_own(pair: Pair) -> None:
-    """On this side, where both keys are at hand."""
+    """Register on this side, where both keys are at hand."""
     buffer = bytearray(pattern(8))
     one = pair.local(buffer, MrAccess.FI_WRITE | MrAccess.FI_REMOTE_READ)
     two = pair.local(buffer, MrAccess.FI_READ | MrAccess.FI_REMOTE_WRITE)
@@ -212,7 +212,7 @@ def two_regions_of_the_same_memory_have_rights_of_their_own(pair: Pair) -> None:
 
 @page("FI_MR_PROV_KEY", "Without it, the application chooses the key.")
 def the_requested_key_is_used(pair: Pair) -> None:
-    """At the target, whose memory is reached by it."""
+    """Register at the target, whose memory is reached by the key."""
     memory = pair.memory(8, key=_KEY)
     expect_equal("key", memory.key, _KEY)
     pair.near.endpoint.write(pattern(8), pair.peer, memory.address, _KEY)
@@ -222,7 +222,7 @@ def the_requested_key_is_used(pair: Pair) -> None:
 
 @page("requested_key", "A key that is in use cannot be requested again: FI_ENOKEY.")
 def a_key_in_use_is_refused(pair: Pair) -> None:
-    """Not even for other memory; the first region is as it was."""
+    """Request it again, even for other memory; the first region is as it was."""
     memory = pair.memory(8, key=_KEY)
     with expect_error("the same key", Errno.FI_ENOKEY):
         pair.memory(8, key=_KEY)
@@ -244,7 +244,7 @@ def a_key_is_free_again_after_close(pair: Pair) -> None:
 
 @page("FI_MR_PROV_KEY", "With it, keys come from the provider, and requests are ignored.")
 def requested_keys_are_ignored_where_the_provider_chooses(pair: Pair) -> None:
-    """Two regions that ask for the same key."""
+    """Register two regions that ask for the same key."""
     domain = pair.other_domain(MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY)
     regions = [pair.keep(domain.mr_reg(bytearray(8), REMOTE, requested_key=_KEY)) for _ in range(2)]
     expect(regions[0].key != regions[1].key, f"expected two keys, got {regions[0].key:#x} twice")
@@ -277,14 +277,14 @@ def regions_are_addressed_by_offset_without_virt_addr(pair: Pair) -> None:
 
 @page("Default Memory Registration", "A domain without any mode gives keys as asked for, and offsets.")
 def scalable_registration_is_there(pair: Pair) -> None:
-    """On this side."""
+    """Register on this side."""
     region = pair.keep(pair.other_domain(_SCALABLE).mr_reg(bytearray(8), REMOTE, requested_key=_KEY))
     expect_equal("address and key", (region.address, region.key), (0, _KEY))
 
 
 @page("access", "Memory without write access may be read-only.")
 def read_only_buffers_can_be_registered_for_reading(pair: Pair) -> None:
-    """Immutable bytes, as a source and for peers to read; not for peers to write."""
+    """Use immutable bytes, as a source and for peers to read; not for peers to write."""
     content = pattern(8)
     region, memory = pair.local(content, MrAccess.FI_WRITE | MrAccess.FI_REMOTE_READ), pair.memory(8)
     pair.near.endpoint.write(content, *memory.at(), desc=region)
@@ -343,7 +343,7 @@ def _outcome(near: Initiator) -> tuple[int, bool]:
 
 @page("DESCRIPTION", "With FI_REG_MR, the end of a registration is an event: FI_MR_COMPLETE.")
 def registration_reports_its_end_as_an_event(pair: Pair) -> None:
-    """With the region and the context of the call; one that fails reports nothing."""
+    """Expect the region and the context of the call; a registration that fails reports nothing."""
     queue = pair.keep(pair.fabric.eq_open())
     domain = pair.other_domain(_SCALABLE)
     domain.bind(queue, DomainFlags.FI_REG_MR)
@@ -356,7 +356,7 @@ def registration_reports_its_end_as_an_event(pair: Pair) -> None:
 
 @page("fi_mr_reg", "A region is registered with an access; none, and unknown ones, are refused.")
 def senseless_access_is_refused(pair: Pair) -> None:
-    """No bits, and a bit that means something elsewhere."""
+    """Use no bits, and a bit that means something elsewhere."""
     for access in (MrAccess(0), MrAccess(int(BindFlags.FI_TRANSMIT) << 20)):
         with expect_error(f"access {access!r}", Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
             pair.local(bytearray(8), access)
@@ -367,7 +367,7 @@ def senseless_access_is_refused(pair: Pair) -> None:
 
 @page("fi_mr_regv, fi_mr_regattr", "The calls register as fi_mr_reg does, up to mr_iov_limit buffers.")
 def regions_are_registered_by_vectors_and_attributes(pair: Pair) -> None:
-    """By each of the calls, a region that is written to; one buffer too many is refused."""
+    """Register by each of the calls a region that is written to; one buffer too many is refused."""
     own, memory = pair.introduce(pair.near.endpoint), bytearray(24)
     view = memoryview(memory)
     regions = [
@@ -450,7 +450,7 @@ def unknown_flags_are_refused(pair: Pair) -> None:
 
 @page("ERRORS: FI_EKEYREJECTED", "Keys that the provider cannot have are refused.")
 def keys_of_more_than_64_bits_are_refused(pair: Pair) -> None:
-    """One bit more than mr_key_size has, and a negative one."""
+    """Use one bit more than mr_key_size has, and a negative key."""
     domain = pair.other_domain(_SCALABLE)
     for key in (1 << 8 * pair.info.domain_attr.mr_key_size, -1):
         with expect_error(f"key {key:#x}", Errno.FI_EKEYREJECTED, Errno.FI_EINVAL):

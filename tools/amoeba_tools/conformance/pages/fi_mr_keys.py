@@ -22,7 +22,7 @@ def keys_can_be_told_as_bytes(pair: Pair) -> None:
 
 @page("fi_mr_map_raw", "A raw key is mapped to one that operations take.")
 def mapped_keys_reach_the_region(pair: Pair) -> None:
-    """As the target would tell it; after unmapping it is mapped anew."""
+    """Map the key as the target would tell it; after unmapping it is mapped anew."""
     memory = pair.memory(8)
     told = memory.key.to_bytes(pair.info.domain_attr.mr_key_size, "little")
     for content in (pattern(8), pattern(8, 2)):

@@ -46,7 +46,7 @@ def told(pair: Pair, count: int = 1) -> list[int]:
 
 @page("fi_send", "A send transfers the contents of the buffer to the peer, as one message.")
 def send_transfers_these_bytes_and_no_others(pair: Pair) -> None:
-    """Lengths about a word, a beat and what is injected, into buffers of which the rest must stay."""
+    """Use lengths about a word, a beat and the inject size, into buffers whose rest must stay."""
     for size in _SIZES:
         receive = pair.receive(b"\xee" * (size + 16))
         pair.near.endpoint.send(pattern(size), pair.peer, context="sent")
@@ -70,7 +70,7 @@ def recv_takes_these_bytes_and_no_others(pair: Pair) -> None:
 
 @page("fi_endpoint(3): total_buffered_recv", "Messages without a matching receive may be buffered.")
 def unexpected_messages_wait_for_their_receive(pair: Pair) -> None:
-    """Lengths about a word and a beat, each there before its receive."""
+    """Use lengths about a word and a beat, each there before its receive."""
     near = pair.talker()
     near.get(*map(pattern, _SIZES))
     near.nothing_more()
@@ -84,7 +84,7 @@ def unexpected_messages_wait_for_their_receive(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def messages_of_no_bytes_are_messages(pair: Pair) -> None:
-    """One each way, the second into a buffer that must stay."""
+    """Send one each way, the second into a buffer that must stay."""
     near, receive = pair.talker(), pair.receive(0)
     near.endpoint.send(b"", pair.peer, context="empty")
     expect_equal("entry", near.finish(), CqTaggedEntry("empty", SENT, 0, 0, 0, 0))
@@ -138,7 +138,7 @@ def sends_beyond_max_msg_size_are_refused(pair: Pair) -> None:
 
 @page("fi_recv", "Posted receives are searched in the order in which they were posted.")
 def messages_meet_receives_in_order(pair: Pair) -> None:
-    """Eight receives, then eight messages of other lengths."""
+    """Post eight receives, then send eight messages of other lengths."""
     near = pair.talker()
     buffers = [bytearray(16) for _ in range(8)]
     for index, buffer in enumerate(buffers):
@@ -152,7 +152,7 @@ def messages_meet_receives_in_order(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAS", "Sends are received in the order in which they were posted.")
 def unexpected_messages_keep_their_order(pair: Pair) -> None:
-    """Eight messages, then eight receives."""
+    """Send eight messages, then post eight receives."""
     near = pair.talker()
     near.get(*(bytes([index]) for index in range(8)))
     buffers = [bytearray(1) for _ in range(8)]
@@ -164,7 +164,7 @@ def unexpected_messages_keep_their_order(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAS", "Sends are received in the order in which they were posted.")
 def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
-    """Long ones between short ones; each receive gets the one whose turn it is, whatever ends first."""
+    """Send long ones between short ones; each receive gets its message, whatever ends first."""
     near = pair.talker()
     lengths = (8, LONG, 0, 9, LONG + 1, 10)
     receives = [pair.receive(LONG + 1) for _ in lengths]
@@ -180,7 +180,7 @@ def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAW", "A send after a write is received after it.", needs={"rma"})
 def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
-    """Without a fence: when the receive ends, what was written before is there."""
+    """Write without a fence: when the receive ends, the earlier writes are there."""
     claimed = pair.info.tx_attr.msg_order
     expect(MsgOrder.FI_ORDER_SAW in claimed, f"expected FI_ORDER_SAW to be claimed, got {claimed!r}")
     near, memory, receive = pair.ordered(), pair.memory(LONG), pair.receive(4)
@@ -196,7 +196,7 @@ def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
 
 @page("fi_sendv", "The buffers of iov are sent as a single message.")
 def sendv_gathers_its_buffers(pair: Pair) -> None:
-    """Odd lengths, one of them 0."""
+    """Use odd lengths, one of them 0."""
     receive = pair.receive(50)
     pair.near.endpoint.sendv(scattered(pattern(50), 3, 20, 20), pair.peer, context="gathered")
     expect_equal("op_context", pair.near.finish().op_context, "gathered")
@@ -223,7 +223,7 @@ def recvv_scatters_over_its_buffers(pair: Pair) -> None:
 
 @page("fi_sendmsg", "The call takes a struct fi_msg, whose data is optional.")
 def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
-    """Buffers, peer and context; its data only with FI_REMOTE_CQ_DATA."""
+    """Compare buffers, peer and context; the data counts only with FI_REMOTE_CQ_DATA."""
     receive = pair.receive(20)
     message = Msg(scattered(pattern(20), 7), pair.peer, context="msg", data=99)
     pair.near.endpoint.sendmsg(message)
@@ -238,7 +238,7 @@ def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
 
 @page("fi_recvmsg", "The call takes a struct fi_msg.")
 def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
-    """Buffers and context."""
+    """Compare buffers and context."""
     near, whole = pair.talker(), bytearray(20)
     near.endpoint.recvmsg(Msg(scattered(whole, 7), context="msg"))
     near.get(pattern(20))
@@ -262,7 +262,7 @@ def inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "The buffer is returned when the call returns, even if the send is not over.")
 def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
-    """With a completion, unlike the call."""
+    """Expect a completion, unlike the call."""
     receive, source = pair.receive(24), bytearray(pattern(24))
     pair.near.endpoint.sendmsg(Msg([source], pair.peer, context="injected"), OpFlags.FI_INJECT)
     source[:] = b"\xee" * 24

@@ -57,7 +57,7 @@ def nothing_is_sent_or_received_before_enable(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Receives may be posted before an endpoint is connected or accepted.", needs={"connected"})
 def receives_may_be_posted_before_there_is_a_connection(pair: Pair) -> None:
-    """On both sides, before the request and before the answer; they take what comes first."""
+    """Post on both sides, before the request and before the answer; they take the first messages."""
     parties, buffers = Parties(pair), [bytearray(8), bytearray(8)]
     calling = parties.endpoint()
     calling.endpoint.recv(buffers[0], context="early")
@@ -184,7 +184,7 @@ def wrong_receives_are_refused(pair: Pair) -> None:
 
 @page("ARGUMENTS: desc", "The descriptor is that of the buffer's region, which must allow the use.")
 def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
-    """Each region for the use that the other is for is refused, then both as they should be."""
+    """Use each region for the other's use, which is refused, then both as they should be."""
     near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)
     sends, receives = pair.local(source, MrAccess.FI_SEND), pair.local(sink, MrAccess.FI_RECV)
     own = pair.introduce(near.endpoint)

@@ -100,7 +100,7 @@ def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
 
 @page("fi_cq(3): FI_DELIVERY_COMPLETE", "The send may complete before the receive is posted, as may lower levels.")
 def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
-    """Each completes while no receive is posted; the messages are there afterwards."""
+    """Complete each while no receive is posted; the messages are there afterwards."""
     levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
     for level in levels:
         pair.near.endpoint.send(b"leveled!", pair.peer, context=level, flags=level)
@@ -116,7 +116,7 @@ def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_EP_RDM", "Sends are reliable: one that cannot be delivered fails.", needs={"cut"})
 def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
-    """Injected ones, too; when the peer is back, messages are received again."""
+    """Use injected ones, too; when the peer is back, messages are received again."""
     with pair.cut():
         pair.near.endpoint.send(b"in vain!", pair.peer, context="lost")
         entry = pair.near.failure()
@@ -132,7 +132,7 @@ def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_EP_RDM", "Flow control applies: no message is lost for lack of space.")
 def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
-    """More than the NICs here keep are sent before the first receive: each is received once, in order."""
+    """Send more than the NICs here keep before the first receive: each is received once, in order."""
     near, count = pair.talker(tx_size=128), _KEPT + 20
     for index in range(count):
         near.endpoint.inject(index.to_bytes(2, "little"), pair.peer)
@@ -151,7 +151,7 @@ def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_SEND", "Sends are counted by a counter bound with it.")
 def sends_are_counted(pair: Pair) -> None:
-    """Injected ones, too; a counter of writes stays."""
+    """Use injected ones, too; a counter of writes stays."""
     near, (sends, writes) = counted(pair, BindFlags.FI_SEND, BindFlags.FI_WRITE)
     receives = [pair.receive(8) for _ in range(3)]
     near.endpoint.send(b"one", pair.peer)
@@ -187,7 +187,7 @@ def receives_are_counted(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_READ", "Counters of reads count RMA reads and atomics, and no messages.")
 def long_messages_are_not_counted_as_reads(pair: Pair) -> None:
-    """However they are brought: on the receiver's side, nor on the sender's."""
+    """Count on the receiver's side, and on the sender's."""
     kinds = (BindFlags.FI_RECV, BindFlags.FI_SEND, BindFlags.FI_READ, BindFlags.FI_REMOTE_READ)
     counters = {kind: pair.keep(pair.domain.cntr_open()) for kind in kinds}
     near, buffer = pair.talker(counters=counters), bytearray(LONG)

@@ -69,7 +69,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def sends_with_more_are_sent_in_order(pair: Pair) -> None:
-    """Seven with the flag, the eighth without it."""
+    """Post seven with the flag, the eighth without it."""
     receives = [pair.receive(1) for _ in range(8)]
     for index in range(8):
         flags = OpFlags.FI_MORE if index < 7 else NO_FLAGS
@@ -153,7 +153,7 @@ def receives_may_ask_for_less(pair: Pair) -> None:
 
 @page("FLAGS: FI_DELIVERY_COMPLETE", "The send completes when the destination has processed the message.")
 def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
-    """In the buffer of a receive that was ready, without its entry having been read; short and long."""
+    """Check the buffer of a ready receive before its entry has been read; short and long."""
     near = pair.talker()
     for size in (200, LONG):
         receive = pair.receive(size)

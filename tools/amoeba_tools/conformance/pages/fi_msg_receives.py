@@ -69,7 +69,7 @@ def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
-    """All of it is in olen; the receive behind it gets the next message whole."""
+    """Expect all of it in olen; the receive behind it gets the next message whole."""
     near, buffer = pair.talker(), bytearray(4)
     near.endpoint.recv(bytearray(), context="none")
     near.endpoint.recv(buffer, context="next")
@@ -133,7 +133,7 @@ def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
 
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_long_messages(pair: Pair) -> None:
-    """Between two short ones, each where its entry says."""
+    """Send them between two short ones, each where its entry says."""
     last = 2 * _ALIGNMENT + -(-LONG // _ALIGNMENT) * _ALIGNMENT
     near, buffer = pair.talker(), aligned(last + 1)
     start = address_of(buffer)
@@ -152,7 +152,7 @@ def a_multi_receive_takes_long_messages(pair: Pair) -> None:
 
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_what_waits(pair: Pair) -> None:
-    """Two that came before it, one behind it."""
+    """Send two that come before it, one behind it."""
     near, buffer = pair.talker(), aligned(2 * _ALIGNMENT + 2)
     near.get(b"ab", b"cd")
     near.endpoint.recv(buffer, context="pool", flags=MULTI)
@@ -231,7 +231,7 @@ def what_has_been_received_is_not_cancelled(pair: Pair) -> None:
 
 @page("fi_recv", "Posts a receive to the queue of the endpoint.")
 def receives_beyond_what_is_kept_are_met_in_their_turn(pair: Pair) -> None:
-    """More than a NIC keeps: the oldest are first all the while."""
+    """Post more than a NIC keeps: the oldest are first all the while."""
     near = pair.talker()
     for number in range(_MANY_RECEIVES):
         near.endpoint.recv(bytearray(4), context=number)

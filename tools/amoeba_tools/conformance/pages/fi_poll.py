@@ -92,7 +92,7 @@ def changed_counters_are_polled(pair: Pair) -> None:
 
 @page("fi_poll", "The call returns as many as fit.")
 def no_more_are_polled_than_asked_for(pair: Pair) -> None:
-    """Three that have changed, two at a time."""
+    """Change three, and poll two at a time."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in range(3)]
     polled = poll_set(pair, *counters)
     for counter in counters:
@@ -104,7 +104,7 @@ def no_more_are_polled_than_asked_for(pair: Pair) -> None:
 
 @page("fi_poll_del", "Removed objects are not returned.")
 def removed_members_are_not_polled(pair: Pair) -> None:
-    """One counter of two; what is not in the set cannot be removed."""
+    """Remove one counter of two; a counter that is not in the set cannot be removed."""
     counters = [pair.keep(pair.domain.cntr_open()) for _ in range(2)]
     polled = poll_set(pair, *counters)
     polled.remove(counters[0])
@@ -144,7 +144,7 @@ def a_wait_ends_with_its_time(pair: Pair) -> None:
 
 @page("fi_wait_open: FI_WAIT_FD", "One descriptor stands for all members of the set.", needs={"wait_fd"})
 def a_descriptor_tells_of_all_members(pair: Pair) -> None:
-    """After fi_trywait of the set alone, as the page has it: of a queue, and of events."""
+    """Wait after fi_trywait of the set alone, as the page has it: for a queue, and for events."""
     waiting, memory = wait_set(pair, WaitObj.FI_WAIT_FD), pair.memory(1)
     near = pair.open(queue=waiting_queue(pair, waiting))
     events = pair.keep(pair.fabric.eq_open(0, EqFlags.FI_WRITE, _SET, waiting))
@@ -166,7 +166,7 @@ def a_descriptor_tells_of_all_members(pair: Pair) -> None:
 
 @page("fi_cq_open: wait_obj", "FI_WAIT_SET needs a wait set.")
 def a_wait_set_must_be_given(pair: Pair) -> None:
-    """Queues, counters and event queues without one are refused."""
+    """Open queues, counters and event queues without one, which is refused."""
     for what, call in (
         ("a completion queue", lambda: pair.domain.cq_open(wait_obj=_SET)),
         ("a counter", lambda: pair.domain.cntr_open(_SET)),

@@ -37,7 +37,7 @@ def message(memory: RemoteMemory, *buffers: Buffer, offset: int = 0, context: ob
 
 @page("fi_write", "A write transfers the bytes of the local buffer to the remote region.")
 def write_stores_these_bytes_and_no_others(pair: Pair) -> None:
-    """Lengths about a word, a beat, what is injected and a frame, each between bytes that must stay."""
+    """Use lengths about a word, a beat, the inject size and a frame, each between bytes that must stay."""
     for size in (1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200):
         memory = pair.memory(b"\xee" * (size + 2 * _GUARD))
         pair.near.endpoint.write(pattern(size), *memory.at(_GUARD))
@@ -107,7 +107,7 @@ def long_reads_arrive_whole(pair: Pair) -> None:
 
 @page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def more_than_max_msg_size_is_refused(pair: Pair) -> None:
-    """One byte more, of memory that is never touched; nothing is posted."""
+    """Use one byte more, of memory that is never touched; nothing is posted."""
     most = pair.info.ep_attr.max_msg_size
     memory = pair.memory(8)
     with mmap.mmap(-1, most + 1) as buffer:
@@ -132,7 +132,7 @@ def every_operation_reports_its_own_context(pair: Pair) -> None:
 
 @page("fi_writev", "The buffers of iov are transferred one after the other.")
 def writev_gathers_its_buffers(pair: Pair) -> None:
-    """Buffers of odd lengths, one of them empty."""
+    """Use buffers of odd lengths, one of them empty."""
     memory = pair.memory(64)
     whole = pattern(50)
     pair.near.endpoint.writev([whole[:3], whole[3:20], b"", whole[20:]], *memory.at(1), context="gathered")
@@ -250,7 +250,7 @@ def writes_and_reads_do_not_notify_the_target(pair: Pair) -> None:
 
 @page("fi_read", "A read transfers the bytes of the remote region to the local buffer.")
 def read_fetches_these_bytes_and_no_others(pair: Pair) -> None:
-    """Lengths about a word, a beat and a frame, each between bytes that must stay."""
+    """Use lengths about a word, a beat and a frame, each between bytes that must stay."""
     for size in (1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200):
         memory, result = pair.memory(pattern(size)), bytearray(b"\xee" * (size + 2 * _GUARD))
         pair.near.endpoint.read(memoryview(result)[_GUARD:-_GUARD], *memory.at())
@@ -270,7 +270,7 @@ def read_leaves_the_target_alone(pair: Pair) -> None:
 
 @page("fi_readv", "The buffers of iov are filled one after the other.")
 def readv_scatters_to_its_buffers(pair: Pair) -> None:
-    """Buffers of odd lengths, one of them empty."""
+    """Use buffers of odd lengths, one of them empty."""
     memory = pair.memory(pattern(50))
     buffers = [bytearray(3), bytearray(17), bytearray(), bytearray(30)]
     pair.near.endpoint.readv(buffers, *memory.at(), context="scattered")
@@ -347,7 +347,7 @@ def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
 
 @page("DESCRIPTION", "No message boundaries are maintained.")
 def reads_need_not_begin_where_writes_began(pair: Pair) -> None:
-    """Two writes side by side, read across where they meet."""
+    """Write twice side by side, and read across where the writes meet."""
     memory, result = pair.memory(64), bytearray(40)
     pair.near.endpoint.write(pattern(32), *memory.at())
     pair.near.endpoint.write(pattern(32, 2), *memory.at(32))
@@ -398,7 +398,7 @@ def nothing_is_written_before_there_is_a_connection(pair: Pair) -> None:
 
 @page("ARGUMENTS: desc", "desc is the descriptor of the region that holds the local buffer.")
 def registered_buffers_are_used_through_their_descriptor(pair: Pair) -> None:
-    """Source and result lie within regions that begin before them and end after them."""
+    """Use source and result within regions that begin before them and end after them."""
     memory, buffer = pair.memory(64), bytearray(pattern(128))
     region = pair.local(buffer, MrAccess.FI_READ | MrAccess.FI_WRITE)
     view = memoryview(buffer)
@@ -448,7 +448,7 @@ def addresses_and_keys_beyond_64_bits_are_refused(pair: Pair) -> None:
 
 @page("fi_cq(3): COMPLETION FLAGS", "Completions say what kind of operation has ended.")
 def entries_say_whether_it_was_a_read_or_a_write(pair: Pair) -> None:
-    """FI_RMA with FI_WRITE or FI_READ."""
+    """Expect FI_RMA with FI_WRITE or FI_READ."""
     memory = pair.memory(8)
     pair.near.endpoint.write(pattern(8), *memory.at())
     expect_equal("flags of a write", pair.near.finish().flags, int(Caps.FI_RMA | Caps.FI_WRITE))

@@ -12,7 +12,7 @@ from amoeba_tools.conformance.pair import Pair
 
 @page("FLAGS: FI_REMOTE_CQ_DATA", "With the flag, fi_writemsg sends the data of the message.")
 def writemsg_with_remote_cq_data_tells_the_target(pair: Pair) -> None:
-    """One entry for one message of two segments."""
+    """Expect one entry for one message of two segments."""
     memory = pair.memory(32)
     segments = [RmaIov(memory.address + at, 8, memory.key) for at in (0, 16)]
     pair.near.endpoint.writemsg(RmaMsg([pattern(16)], pair.peer, segments, data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
@@ -34,7 +34,7 @@ def writemsg_without_remote_cq_data_is_silent(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "The outbound buffers are returned to the application when the call returns.")
 def writemsg_with_inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
-    """Two buffers, overwritten at once; success is reported all the same."""
+    """Overwrite two buffers at once; success is reported all the same."""
     memory, first, second = pair.memory(40), bytearray(pattern(13)), bytearray(pattern(27, 5))
     pair.near.endpoint.writemsg(message(memory, first, second, context="injected"), OpFlags.FI_INJECT)
     first[:], second[:] = b"\xee" * 13, b"\xee" * 27
@@ -76,7 +76,7 @@ def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
 
 @page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Seven with the flag, the eighth without it."""
+    """Post seven with the flag, the eighth without it."""
     memory = pair.memory(64)
     for index in range(8):
         flags = OpFlags.FI_MORE if index < 7 else NO_FLAGS
@@ -154,7 +154,7 @@ def what_follows_a_fenced_operation_waits_too(pair: Pair) -> None:
 
 @page("FLAGS: FI_FENCE", "A fenced operation on several segments is fenced as a whole.", needs={"fence"})
 def fence_holds_for_messages_of_several_segments(pair: Pair) -> None:
-    """Each of two segments of a fenced read sees an earlier write."""
+    """Use two segments of a fenced read, each of which sees an earlier write."""
     memory, result = pair.memory(1024), bytearray(1024)
     pair.near.endpoint.write(pattern(1024), *memory.at())
     segments = [RmaIov(memory.address + at, 512, memory.key) for at in (512, 0)]
@@ -189,7 +189,7 @@ def flags_of_messages_override_those_of_the_endpoint(pair: Pair) -> None:
 
 @page("FLAGS: FI_COMMIT_COMPLETE", "The completion says that the result is durable.", needs={"persistent"})
 def commit_complete_means_that_it_is_there(pair: Pair) -> None:
-    """As far as one can see: in memory that is said to be persistent, it is there, and reported once."""
+    """Check memory that is said to be persistent: the data is there, and reported once."""
     memory = bytearray(LONG)
     region = pair.keep(
         pair.domain.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE, flags=MrFlags.FI_RMA_PMEM)

@@ -31,7 +31,7 @@ def contexts(near: Talker, count: int) -> list[object]:
 
 @page("DESCRIPTION", "Tags match if they are the same with the ignored bits masked out.")
 def tags_match_but_for_the_ignored_bits(pair: Pair) -> None:
-    """One bit ignored, and all but one, at both ends and between; what does not match goes to the receive behind."""
+    """Ignore one bit, and all but one, at both ends and between; other messages go to the receive behind."""
     near = pair.talker()
     for bit in (0, 1, 31, 32, 62, 63):
         for ignore, expected in ((1 << bit, ["masked", "any"]), (ALL ^ 1 << bit, ["any", "masked"])):
@@ -44,7 +44,7 @@ def tags_match_but_for_the_ignored_bits(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Tags match if they are the same with the ignored bits masked out.")
 def a_receive_without_mask_wants_the_whole_tag(pair: Pair) -> None:
-    """Tags that differ in one bit, at both ends and between, pass it by."""
+    """Use tags that differ in one bit, at both ends and between: they pass it by."""
     near = pair.talker()
     for bit in (0, 31, 32, 63):
         near.endpoint.trecv(bytearray(1), TAG, context="exact")
@@ -67,7 +67,7 @@ def ignored_bits_of_the_receives_own_tag_do_not_matter(pair: Pair) -> None:
 
 @page("fi_trecv", "Posted receives are searched in the order in which they were posted.")
 def the_receive_posted_first_takes_the_message(pair: Pair) -> None:
-    """Masks that overlap: being more exact is no reason."""
+    """Use masks that overlap: an exact receive has no precedence."""
     near = pair.talker()
     for name, tag, ignore in (("low", 0x10, 0xF), ("exact", 0x13, 0), ("any", 0, ALL), ("exact too", 0x13, 0)):
         near.endpoint.trecv(bytearray(1), tag, ignore, context=name)
@@ -80,7 +80,7 @@ def the_receive_posted_first_takes_the_message(pair: Pair) -> None:
 
 @page("fi_endpoint(3): FI_ORDER_SAS", "A receive takes the first waiting message that matches.")
 def the_message_sent_first_is_received(pair: Pair) -> None:
-    """Others wait on, and are there for later receives."""
+    """Leave others waiting, which are there for later receives."""
     near = pair.talker()
     for index, tag in enumerate((1, 2, 1, 2, 3)):
         near.get(bytes([index]), tag=tag)
@@ -105,7 +105,7 @@ def messages_with_one_tag_keep_their_order(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Tagged receives are for tagged messages, and others for others.")
 def tagged_and_other_messages_are_apart(pair: Pair) -> None:
-    """Receives that match anything, older than those that get the messages; and the other way round."""
+    """Post receives that match anything, older than those that get the messages; and the other way round."""
     near = pair.talker()
     near.endpoint.recv(bytearray(8), context="untagged")
     near.endpoint.trecv(bytearray(8), 0, ALL, context="tagged")
@@ -140,7 +140,7 @@ def a_directed_tagged_receive_waits_for_its_sender(pair: Pair) -> None:
 
 @page("fi_tsend", "A tagged send transfers the contents of the buffer to the peer, as one message.")
 def tagged_sends_arrive_whole(pair: Pair) -> None:
-    """Lengths from nothing to many frames; both entries, with the tag where it is received."""
+    """Use lengths from nothing to many frames; both entries, with the tag where it is received."""
     near = pair.talker()
     for size in (0, 1, 9, 33, 200, LONG):
         receive = pair.receive(b"\xee" * (size + 4), TAG)
@@ -153,7 +153,7 @@ def tagged_sends_arrive_whole(pair: Pair) -> None:
 
 @page("fi_cq(3): tag", "The entry of a receive has the tag that came with the message.")
 def the_tag_of_the_message_is_reported(pair: Pair) -> None:
-    """Not that of the receive, of which all bits are ignored; expected, unexpected and long."""
+    """Receive with all bits ignored: expected, unexpected and long."""
     near = pair.talker()
     for message, expected in itertools.product((b"short", pattern(LONG)), (True, False)):
         if not expected:
@@ -170,7 +170,7 @@ def the_tag_of_the_message_is_reported(pair: Pair) -> None:
 
 @page("fi_tsendv, fi_trecvv", "The buffers of iov are sent as a single message, and receive one.")
 def tagged_vectors_are_gathered_and_scattered(pair: Pair) -> None:
-    """Buffers that end elsewhere on the two sides, some of them empty."""
+    """Use buffers that end elsewhere on the two sides, some of them empty."""
     receive = pair.receive(bytes(50), TAG, 0, 11, 0, 39)
     pair.near.endpoint.tsendv(scattered(pattern(50), 3, 20, 20), pair.peer, TAG)
     expect_equal("len", receive.finish().len, 50)
@@ -185,7 +185,7 @@ def tagged_vectors_are_gathered_and_scattered(pair: Pair) -> None:
 
 @page("fi_tsendmsg", "The call takes a struct fi_msg_tagged, whose data is optional.")
 def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
-    """Buffers, tag, context; its data only with FI_REMOTE_CQ_DATA."""
+    """Compare buffers, tag, context; the data counts only with FI_REMOTE_CQ_DATA."""
     message = TaggedMsg(scattered(pattern(20), 7), pair.peer, TAG, context="msg", data=99)
     for flags, data in ((OpFlags(0), 0), (DATA, 99)):
         receive = pair.receive(20, TAG)
@@ -198,7 +198,7 @@ def tsendmsg_sends_what_its_message_says(pair: Pair) -> None:
 
 @page("fi_trecvmsg", "The call takes a struct fi_msg_tagged, with tag and mask.")
 def trecvmsg_receives_what_its_message_says(pair: Pair) -> None:
-    """Buffers, tag, mask and context."""
+    """Compare buffers, tag, mask and context."""
     near, whole = pair.talker(), bytearray(20)
     near.endpoint.trecvmsg(TaggedMsg(scattered(whole, 7), FI_ADDR_UNSPEC, TAG ^ 6, 6, context="msg"))
     near.get(pattern(20), tag=TAG)
@@ -244,7 +244,7 @@ def tinjectdata_brings_data_and_is_not_reported(pair: Pair) -> None:
 
 @page("fi_cq(3): olen", "A message that overruns the buffer is cut; tag and data are as otherwise.")
 def tagged_messages_that_do_not_fit_are_cut(pair: Pair) -> None:
-    """Short and long, expected and not; nothing is written behind the buffer."""
+    """Send short and long, expected and not; nothing is written behind the buffer."""
     near = pair.talker()
     for size, expected in itertools.product((9, LONG), (True, False)):
         whole = bytearray(b"\xee" * 16)
@@ -320,7 +320,7 @@ def a_cancelled_tagged_receive_takes_no_message(pair: Pair) -> None:
 
 @page("ERRORS: FI_EINVAL", "Wrong arguments are refused, and nothing is posted.")
 def wrong_tagged_calls_are_refused(pair: Pair) -> None:
-    """Tags and masks of more than 64 bits, an unknown peer, flags; the receive gets what comes next."""
+    """Use tags and masks of more than 64 bits, an unknown peer, flags; the receive gets the next message."""
     near = pair.talker()
     for tag in (1 << 64, -1):
         with expect_error(f"tag {tag}", Errno.FI_EINVAL):

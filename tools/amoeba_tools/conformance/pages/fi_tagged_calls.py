@@ -58,7 +58,7 @@ def nothing_is_sent_or_received_before_enable(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Receives may be posted before an endpoint is connected or accepted.", needs={"connected"})
 def receives_may_be_posted_before_there_is_a_connection(pair: Pair) -> None:
-    """On both sides, before the request and before the answer."""
+    """Post on both sides, before the request and before the answer."""
     parties, buffers = Parties(pair), [bytearray(8), bytearray(8)]
     calling = parties.endpoint()
     calling.endpoint.trecv(buffers[0], TAG, context="early")
@@ -183,7 +183,7 @@ def requests_with_more_are_carried_out(pair: Pair) -> None:
 
 @page("FLAGS: FI_INJECT", "The buffer is returned when the call returns; it holds up to inject_size.")
 def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
-    """Overwritten at once, with a completion, unlike the call; one byte too many is refused."""
+    """Overwrite the data at once; unlike the call, it completes, and refuses one byte too many."""
     most = pair.info.tx_attr.inject_size
     receive, source = pair.receive(most, TAG), bytearray(pattern(most))
     with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):

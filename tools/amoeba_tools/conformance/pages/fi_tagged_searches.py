@@ -43,7 +43,7 @@ def offer(pair: Pair, near: Talker, message: bytes, data: int | None = None) -> 
 
 @page("FLAGS: FI_PEEK", "The entry of a found message has its length, flags, data and tag.")
 def peek_reports_the_message_and_leaves_it(pair: Pair) -> None:
-    """Twice; then it is received. Short and long."""
+    """Peek twice; then receive. Short and long."""
     near = pair.talker()
     for message in (b"look at me", pattern(LONG)):
         offer(pair, near, message, 9)
@@ -61,7 +61,7 @@ def peek_reports_the_message_and_leaves_it(pair: Pair) -> None:
 
 @page("FLAGS: FI_PEEK", "If no such message is found, there is an error entry with FI_ENOMSG.")
 def peek_without_a_match_fails(pair: Pair) -> None:
-    """Nothing has come; then something with another tag has, and without one."""
+    """Peek when nothing has come; then when something with another tag has, and without one."""
     near = pair.talker()
     found_nothing(near)
     near.get(b"x", tag=TAG + 1)
@@ -147,7 +147,7 @@ def a_long_message_can_be_claimed(pair: Pair) -> None:
 
 @page("FLAGS: FI_CLAIM", "Without FI_PEEK it retrieves what was claimed before with its context.")
 def a_claim_of_what_was_not_claimed_is_refused(pair: Pair) -> None:
-    """Another context than the claim's, and the claim's a second time."""
+    """Use another context than the claim's, and the claim's a second time."""
     near = pair.talker()
     near.get(b"claimed!", tag=TAG)
     with expect_error("nothing is claimed", Errno.FI_EINVAL):
@@ -194,7 +194,7 @@ def a_claimed_message_can_be_dropped(pair: Pair) -> None:
 
 @page("FLAGS: FI_DISCARD", "The flag is used with either FI_PEEK or FI_CLAIM.")
 def other_combinations_are_refused(pair: Pair) -> None:
-    """FI_DISCARD alone, and all three; the message is still there."""
+    """Use FI_DISCARD alone, and all three; the message is still there."""
     near = pair.talker()
     near.get(b"!", tag=TAG)
     for flags in (DISCARD, PEEK | CLAIM | DISCARD):

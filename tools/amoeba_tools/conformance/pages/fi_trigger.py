@@ -74,7 +74,7 @@ def a_triggered_operation_waits_for_its_counter(pair: Pair) -> None:
 
 @page("DESCRIPTION", "If the condition is met already, the transfer may begin at once.")
 def a_threshold_that_was_reached_before_does_not_wait(pair: Pair) -> None:
-    """At it, and beyond it."""
+    """Use a threshold at the counter's value, and below it."""
     counter, memory = counter_of(pair), pair.memory(8)
     counter.set(7)
     for threshold in (7, 3, 0):
@@ -101,7 +101,7 @@ def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
     "Operations begin by threshold, equal ones as submitted, however large the step.",
 )
 def lower_thresholds_come_first(pair: Pair) -> None:
-    """Equal ones in the order in which they were posted."""
+    """Post equal ones, which go in the order in which they were posted."""
     counter, memory = counter_of(pair), pair.memory(1)
     contexts = [TriggeredContext(counter, threshold) for threshold in (4, 2, 3, 2, 1, 4)]
     for index, context in enumerate(contexts):
@@ -114,7 +114,7 @@ def lower_thresholds_come_first(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Transfers may be deferred until all input data is there: buffers are read when they begin.")
 def buffers_are_read_when_the_operation_begins(pair: Pair) -> None:
-    """Short ones as well, which otherwise might be copied."""
+    """Use short ones as well, which otherwise might be copied."""
     counter, memory = counter_of(pair), pair.memory(72)
     small, large = bytearray(8), bytearray(64)
     for source, offset in ((small, 0), (large, 8)):
@@ -163,7 +163,7 @@ def sends_can_be_triggered(pair: Pair) -> None:
 
 @page("DESCRIPTION", "An application queues requests that are deferred: more than the transmit queue holds.")
 def more_may_wait_than_the_queue_holds(pair: Pair) -> None:
-    """All of them are done, in their order, once the counter is there."""
+    """Expect all of them done, in their order, once the counter is there."""
     near, counter = pair.open(tx_size=16), counter_of(pair)
     count = 3 * near.endpoint.tx_size
     memory, contexts = pair.memory(count), [TriggeredContext(counter, 1) for _ in range(count)]
@@ -177,7 +177,7 @@ def more_may_wait_than_the_queue_holds(pair: Pair) -> None:
 
 @page("fi_cntr(3): events", "Triggered operations are counted by their endpoint's counters when they complete.")
 def triggered_operations_are_counted(pair: Pair) -> None:
-    """When they are done, not when they are posted."""
+    """Count when they are done, not when they are posted."""
     near, (writes,) = counted(pair, BindFlags.FI_WRITE)
     counter, memory = counter_of(pair), pair.memory(8)
     near.endpoint.write(b"counted!", *memory.at(), context=TriggeredContext(counter, 1), flags=TRIGGER)
@@ -202,7 +202,7 @@ def a_triggered_operation_may_fail(pair: Pair) -> None:
 
 @page("DESCRIPTION", "An operation that waits may be cancelled.")
 def what_waits_can_be_cancelled(pair: Pair) -> None:
-    """One of two: it ends with FI_ECANCELED, the other is done."""
+    """Cancel one of two: it ends with FI_ECANCELED, the other is done."""
     counter, memory = counter_of(pair), pair.memory(b"\xee" * 2)
     contexts = [TriggeredContext(counter, 1) for _ in range(2)]
     for index, context in enumerate(contexts):
@@ -216,7 +216,7 @@ def what_waits_can_be_cancelled(pair: Pair) -> None:
 
 @page("DESCRIPTION", "Triggered operations have a struct fi_triggered_context as their context.")
 def wrong_triggered_calls_are_refused(pair: Pair) -> None:
-    """Another context, a counter of another domain, an unknown peer, FI_INJECT; nothing is written later."""
+    """Use another context, a counter of another domain, an unknown peer, FI_INJECT; nothing is written later."""
     counter, memory = counter_of(pair), pair.memory(8)
     peer, address, key = memory.at()
     foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
@@ -285,7 +285,7 @@ def reads_and_writes_can_be_deferred(pair: Pair) -> None:
     needs={"atomic"},
 )
 def atomics_can_be_deferred(pair: Pair) -> None:
-    """One of each, on words of their own."""
+    """Defer one of each, on words of their own."""
     counter, finished = counter_of(pair), counter_of(pair)
     memory, results = memory_of(pair, 10, 20, 30), [words(0), words(0)]
     endpoint = pair.near.endpoint
@@ -341,7 +341,7 @@ def work_is_reported_where_asked_for(pair: Pair) -> None:
 
 @page("fi_cq(3): fi_cq_readerr", "Work that fails is an error of its completion counter, and in the error queue.")
 def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
-    """Memory that has been withdrawn."""
+    """Use memory that has been withdrawn."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     work = DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"too late"), finished)
     pair.domain.queue_work(work)
@@ -354,7 +354,7 @@ def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "The command cancels a request.")
 def cancelled_work_is_not_done(pair: Pair) -> None:
-    """One piece of two, which then can be queued again; what has begun cannot be cancelled."""
+    """Cancel one piece of two, which then can be queued again; begun work cannot be cancelled."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
     works = [
         DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, write_of(pair.near, memory, b"!", index), finished)
@@ -406,7 +406,7 @@ def work_is_queued_once_at_a_time(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "Endpoints, counters and parameters may be checked when a request is submitted.")
 def wrong_work_is_refused(pair: Pair) -> None:
-    """Operations of another type, counters of another domain; nothing of it is done later."""
+    """Use operations of another type, counters of another domain; nothing of it is done later."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
     foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
     op = write_of(pair.near, memory, b"refused!")
@@ -452,7 +452,7 @@ def work_whose_counter_is_there_begins_at_once(pair: Pair) -> None:
 
 @page("DEFERRED WORK QUEUES", "The endpoint's own counter counts work only if it is its completion counter.")
 def an_endpoints_counter_may_be_the_completion_counter(pair: Pair) -> None:
-    """Once for each piece of work; work with another completion counter is not counted there."""
+    """Count each piece of work once; work with another completion counter is not counted there."""
     near, (writes,) = counted(pair, BindFlags.FI_WRITE)
     counter, other, memory = counter_of(pair), counter_of(pair), pair.memory(2)
     for index, finished in enumerate((writes, other)):

@@ -47,9 +47,12 @@ def _checked(worker: Worker) -> Worker:
 
 
 def ucp_worker_set_am_handler(worker: Worker, id: int, cb: ucp_am_callback_t | None, arg: Any, flags: int) -> None:
-    """Call ``cb(arg, data, length, reply_ep, flags)`` for messages of ``ucp_am_send_nb`` with this id; None: nobody.
+    """Call ``cb(arg, data, length, reply_ep, flags)`` for messages of ``ucp_am_send_nb`` with an ``id``; None: not.
 
-    Data can be kept if the ``flags`` it is told have UCP_CB_PARAM_FLAG_DATA. It is always told whole messages.
+    ``id``: 0 to 65535. ``flags``: :class:`ucp_am_cb_flags`; the callback always gets whole messages. The callback may
+    keep the data if its own ``flags`` have UCP_CB_PARAM_FLAG_DATA.
+
+    Raises INVALID_PARAM without UCP_FEATURE_AM (ucp.h, group WORKER).
     """
     _checked(worker)
     number = _number("id", id)
@@ -64,13 +67,16 @@ def ucp_worker_set_am_handler(worker: Worker, id: int, cb: ucp_am_callback_t | N
 def ucp_worker_set_am_recv_handler(worker: Worker, param: ucp_am_handler_param_t) -> None:
     """Call ``cb(arg, header, header_length, data, length, param)`` for messages of ``ucp_am_send_nbx`` with an id.
 
-    ``header`` is a view that ends with the call, None of no bytes. ``param.recv_attr`` says what ``data`` is:
+    ``param``: a :class:`ucp_am_handler_param_t` with the id, the callback and its argument. ``header`` is a view that
+    ends with the call, None of no bytes. ``param.recv_attr`` of the callback describes ``data``:
 
     - without a flag a view that ends with the call, None of no bytes: return UCS_OK, or nothing;
-    - UCP_AM_RECV_ATTR_FLAG_DATA: to be kept by returning UCS_INPROGRESS, until :func:`ucp_am_data_release` or
+    - UCP_AM_RECV_ATTR_FLAG_DATA: returning UCS_INPROGRESS keeps the data until :func:`ucp_am_data_release` or
       :func:`ucp_am_recv_data_nbx`;
     - UCP_AM_RECV_ATTR_FLAG_RNDV: a descriptor of data that is still at its sender, to be kept and received likewise.
       UCS_OK: nobody needs the data; an error: the sender's request ends with it.
+
+    Raises INVALID_PARAM without UCP_FEATURE_AM (ucp.h, group WORKER).
     """
     _checked(worker)
     taken = ucp_am_handler_param_t.taken(param, "param")
@@ -84,10 +90,10 @@ def ucp_worker_set_am_recv_handler(worker: Worker, param: ucp_am_handler_param_t
 def ucp_am_send_nb(
     ep: Endpoint, id: int, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
 ) -> Handle | None:
-    """Send a message to a handler of ``ucp_worker_set_am_handler``. Of the ``flags`` REPLY alone counts.
+    """Send ``count`` elements to a handler of ``ucp_worker_set_am_handler``; of the ``flags`` only REPLY counts.
 
-    None: the buffer can be used again; else so when the request ends. Raises INVALID_PARAM, EXCEEDS_LIMIT above 16
-    MiB, and with what the endpoint has failed.
+    Return None if the buffer can be used again, else a request; the buffer can be used again when the request ends,
+    which calls ``cb(request, status)``. Raises EXCEEDS_LIMIT above 16 MiB (ucp.h, group COMM).
     """
     given = int(_unsigned("flags", flags))
     return _send(ep, id, _NO_HEADER, (buffer, count, datatype), given, old_param(cb), old=True)
@@ -102,12 +108,16 @@ def ucp_am_send_nbx(
     count: int,
     param: ucp_request_param_t | None,
 ) -> Handle | None:
-    """Send a message to a handler of ``ucp_worker_set_am_recv_handler``. ``param.flags``: ucp_send_am_flags.
+    """Send a message to a handler of ``ucp_worker_set_am_recv_handler``.
 
-    None: buffer and header can be used again; else so when the request ends: when the receiver's NIC has the message,
-    or, with a rendezvous, when the receiver has read it, or has ended it with a status. Raises INVALID_PARAM,
-    NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, EXCEEDS_LIMIT with UCP_AM_SEND_FLAG_EAGER above 16 MiB, and with
-    what the endpoint has failed.
+    ``id``: the handler's number. ``header``: ``header_length`` bytes that fit into a packet. ``buffer``, ``count``:
+    the data, in elements of ``param.datatype``. ``param.flags``: ucp_send_am_flags.
+
+    Return None if buffer and header can be used again, else a request. It ends when the receiver's NIC has the
+    message or, with a rendezvous, when the receiver has read the message or has ended it with a status.
+
+    Raises NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and EXCEEDS_LIMIT with UCP_AM_SEND_FLAG_EAGER above 16
+    MiB (ucp.h, group COMM).
     """
     read = DEFAULTS if param is None else read_param(param)
     if (
@@ -144,7 +154,7 @@ def _send(
     *,
     old: bool,
 ) -> Handle | None:
-    """``data``: buffer, count and datatype."""
+    """Send a message whose ``data`` is (buffer, count, datatype)."""
     worker = checked_endpoint(ep).worker
     assert isinstance(worker, Worker)
     messages = worker.active_messages
@@ -163,10 +173,14 @@ def _send(
 def ucp_am_recv_data_nbx(
     worker: Worker, data_desc: Any, buffer: Any, count: int, param: ucp_request_param_t | None
 ) -> Handle | None:
-    """Receive what a handler was given with UCP_AM_RECV_ATTR_FLAG_RNDV or FLAG_DATA, once, in it or later.
+    """Receive the data of a handler with UCP_AM_RECV_ATTR_FLAG_RNDV or FLAG_DATA, once, in the handler or later.
 
-    With a count of 0 the data is given up. Raises INVALID_PARAM, MESSAGE_TRUNCATED if it does not fit, and
-    NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL. The callback is told the length; so is ``param.recv_info``.
+    ``data_desc``: the data as the handler got it. ``buffer``, ``count``: the destination, in elements of
+    ``param.datatype``; a count of 0 releases the data. Return None if the data is there, else a request. The callback
+    gets the length; so does ``param.recv_info``.
+
+    Raises MESSAGE_TRUNCATED if the data does not fit, and NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL (ucp.h,
+    group COMM).
     """
     _checked(worker)
     read = read_param(param)
@@ -176,5 +190,5 @@ def ucp_am_recv_data_nbx(
 
 
 def ucp_am_data_release(worker: Worker, data: Any) -> None:
-    """Give back what a handler has kept, once. Raises INVALID_PARAM for anything else."""
+    """Release ``data`` that a handler has kept, once. Raises INVALID_PARAM for anything else (ucp.h, group COMM)."""
     _checked(worker).active_messages.release(data)

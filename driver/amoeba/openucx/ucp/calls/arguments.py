@@ -1,4 +1,4 @@
-"""Checks that calls of several groups share. They raise INVALID_PARAM, and then nothing has been done."""
+"""Checks that calls of several groups share. They raise INVALID_PARAM before the call does anything."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ U64 = unsigned(64)
 
 
 def checked_endpoint(ep: Any) -> Endpoint:
-    """The endpoint, if it is one, open, and has not failed; else its failure is raised."""
+    """Return the endpoint if it is open and has not failed. Raises the failure of an endpoint that has one."""
     if not isinstance(ep, Endpoint):
         raise wrong_type("ep", "an endpoint, as ucp_ep_create() returns it", ep)
     ep.check()
@@ -23,7 +23,7 @@ def checked_endpoint(ep: Any) -> Endpoint:
 
 
 def checked_key(rkey: Any) -> RemoteKey:
-    """The remote key, if it is one and not destroyed."""
+    """Return the remote key if it is not destroyed."""
     if not isinstance(rkey, RemoteKey):
         raise wrong_type("rkey", "a remote key, as ucp_ep_rkey_unpack() returns it", rkey)
     if rkey.closed:
@@ -32,7 +32,7 @@ def checked_key(rkey: Any) -> RemoteKey:
 
 
 def checked_target(ep: Any, remote_addr: Any, rkey: Any, feature: ucp_feature, what: str) -> tuple[RemoteKey, int]:
-    """The key and the address of an operation on a peer's memory, which ``feature`` allows on this endpoint."""
+    """Return the key and the address of an operation on a peer's memory, which needs ``feature``."""
     endpoint = checked_endpoint(ep)
     endpoint.worker.context.need(feature, what)
     key = checked_key(rkey)
@@ -42,6 +42,6 @@ def checked_target(ep: Any, remote_addr: Any, rkey: Any, feature: ucp_feature, w
 
 
 def outside_callbacks(ep: Any) -> None:
-    """Raise INVALID_PARAM inside a callback of an endpoint's worker: a call that waits would wait for ever there."""
+    """Raise INVALID_PARAM inside a callback of the endpoint's worker, where a call that waits would wait for ever."""
     if checked_endpoint(ep).worker.progressing:
         raise invalid_param("a call that waits was made inside a callback of progress")

@@ -1,11 +1,14 @@
 """Atomics on 4 and 8 bytes (group COMM-AMO of ucp.h), and the blocking ones of ucp_compat.h.
 
-All are executed by the peer's NIC, one after the other with those of all other peers and endpoints that reach the
+The peer's NIC executes all atomics, one after the other with those of all other peers and endpoints that reach the
 same memory through it. Numbers are unsigned, and wrap.
+
+In all calls ``rkey`` is a key that was unpacked on ``ep``, and ``remote_addr`` a multiple of the number's size. They
+raise INVALID_PARAM without UCP_FEATURE_AMO32 or UCP_FEATURE_AMO64, whichever the size needs. Blocking calls raise
+INVALID_PARAM inside a callback, and the error of the operation.
 """
 
 import enum
-from ctypes import c_char
 from typing import Any
 
 from amoeba.core.buffers import Buffer, view_of
@@ -50,16 +53,19 @@ _FEATURES = {4: ucp_feature.UCP_FEATURE_AMO32, 8: ucp_feature.UCP_FEATURE_AMO64}
 _SIZES = {ucp_dt_make_contig(size): size for size in _FEATURES}
 _LARGEST = {size: (1 << 8 * size) - 1 for size in _FEATURES}
 _ADD = POST_OPS[ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_ADD]
+_REPLYING = frozenset((SWAP, CSWAP))
 _OK = UcsStatus.UCS_OK
 _number = int.from_bytes
-_in_memory = c_char.from_buffer
-_BYTES = (bytes, bytearray)
 
 
 def ucp_atomic_post(
     ep: Endpoint, opcode: ucp_atomic_post_op_t, value: int, op_size: int, remote_addr: int, rkey: RemoteKey
 ) -> UcsStatus:
-    """Change a number of ``op_size`` bytes, by its lowest of ``value``; always UCS_OK: a flush says when it is."""
+    """Change a number of 4 or 8 bytes by the lowest ``op_size`` bytes of ``value``.
+
+    ``opcode``: a :class:`ucp_atomic_post_op_t`. Always return UCS_OK; the change is done after a flush (ucp.h, group
+    COMM).
+    """
     size = op_size if op_size.__class__ is int else integer("op_size", op_size)
     address = _address(ep, size, remote_addr, rkey, "ucp_atomic_post")
     op = POST_OPS.get(opcode) if opcode.__class__ is ucp_atomic_post_op_t else None
@@ -81,10 +87,11 @@ def ucp_atomic_fetch_nb(
     rkey: RemoteKey,
     cb: Any,
 ) -> Request | None:
-    """Change a number, and write what it was before to ``result``, which has ``op_size`` bytes.
+    """Change a number of 4 or 8 bytes, and write its former value to the ``op_size`` bytes of ``result``.
 
-    ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
-    are equal. ``cb``: called with the request and the status when ``result`` is written.
+    ``opcode``: a :class:`ucp_atomic_fetch_op_t`. ``value``: the operand; CSWAP compares the number with ``value``,
+    and replaces an equal number by the content of ``result``. Return a request, which ends when ``result`` is
+    written; then ``cb(request, status)`` is called (ucp.h, group COMM).
     """
     read = DEFAULTS if cb is None else old_param(cb)
     size = op_size if op_size.__class__ is int else integer("op_size", op_size)
@@ -112,11 +119,14 @@ def ucp_atomic_op_nbx(
     rkey: RemoteKey,
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
-    """Change a number by that in ``buffer``; with ``param.reply_buffer``, write there what it was before.
+    """Change a number by the one in ``buffer``; with ``param.reply_buffer``, write its former value there.
 
-    ``param.datatype`` must be ucp_dt_make_contig(4) or (8), and ``count`` 1. CSWAP makes the number what
-    ``reply_buffer`` holds if it is what ``buffer`` holds. SWAP and CSWAP need a reply buffer. Without one the call is
-    over at once, as ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks for a request.
+    ``opcode``: a :class:`ucp_atomic_op_t`. ``param.datatype`` must be ucp_dt_make_contig(4) or (8), and ``count`` 1.
+    CSWAP compares the number with ``buffer``, and replaces an equal one by the content of the reply buffer. SWAP and
+    CSWAP need a reply buffer.
+
+    Return a request, or None without a reply buffer: ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks
+    for a request. Raises NO_RESOURCE with a reply buffer and UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL (ucp.h, group COMM).
     """
     read = read_param(param)
     size = _SIZES.get(read.datatype)
@@ -127,9 +137,7 @@ def ucp_atomic_op_nbx(
     op = OPS.get(opcode) if opcode.__class__ is ucp_atomic_op_t else None
     if op is None:
         op = _op_of(opcode, OPS, ucp_atomic_op_t)
-    if count.__class__ is not int or count != 1:
-        U64("count", count)
-    if count != 1:
+    if (count.__class__ is not int or count != 1) and U64("count", count) != 1:
         raise invalid_param(f"count: an atomic has 1 element, got {count}")
     value = number_in(buffer, size)
     if value is None:
@@ -143,7 +151,7 @@ def ucp_atomic_op_nbx(
         if op == CSWAP:
             return handed_out(fetch(rkey, op, _number(reply, "little"), size, address, reply, read, value))
         return handed_out(fetch(rkey, op, value, size, address, reply, read))
-    if op in (SWAP, CSWAP):
+    if op in _REPLYING:
         raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
     if not read.immediate:
         return handed_out(update_with_request(rkey, op, value, size, address, read))
@@ -152,42 +160,42 @@ def ucp_atomic_op_nbx(
 
 
 def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
-    """Add to a number of 4 bytes. It is changed after a flush."""
+    """Add to a number of 4 bytes, which has changed after a flush (ucp_compat.h)."""
     _add(ep, U32("add", add), 4, remote_addr, rkey, "ucp_atomic_add32")
 
 
 def ucp_atomic_add64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
-    """Add to a number of 8 bytes. It is changed after a flush."""
+    """Add to a number of 8 bytes, which has changed after a flush (ucp_compat.h)."""
     _add(ep, U64("add", add), 8, remote_addr, rkey, "ucp_atomic_add64")
 
 
 def ucp_atomic_fadd32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Add to a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    """Add to a number of 4 bytes, make progress until its former value has come, and return that (ucp_compat.h)."""
     return _fetched(ep, _ADD, U32("add", add), None, 4, remote_addr, rkey, "ucp_atomic_fadd32")
 
 
 def ucp_atomic_fadd64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Add to a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    """Add to a number of 8 bytes, make progress until its former value has come, and return that (ucp_compat.h)."""
     return _fetched(ep, _ADD, U64("add", add), None, 8, remote_addr, rkey, "ucp_atomic_fadd64")
 
 
 def ucp_atomic_swap32(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    """Replace a number of 4 bytes, make progress until its former value has come, and return that (ucp_compat.h)."""
     return _fetched(ep, SWAP, U32("swap", swap), None, 4, remote_addr, rkey, "ucp_atomic_swap32")
 
 
 def ucp_atomic_swap64(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    """Replace a number of 8 bytes, make progress until its former value has come, and return that (ucp_compat.h)."""
     return _fetched(ep, SWAP, U64("swap", swap), None, 8, remote_addr, rkey, "ucp_atomic_swap64")
 
 
 def ucp_atomic_cswap32(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 4 bytes if it is ``compare``, and make progress until it is known what it was."""
+    """Replace a number of 4 bytes equal to ``compare``, make progress, and return its former value (ucp_compat.h)."""
     return _fetched(ep, CSWAP, U32("swap", swap), U32("compare", compare), 4, remote_addr, rkey, "ucp_atomic_cswap32")
 
 
 def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
-    """Replace a number of 8 bytes if it is ``compare``, and make progress until it is known what it was."""
+    """Replace a number of 8 bytes equal to ``compare``, make progress, and return its former value (ucp_compat.h)."""
     return _fetched(ep, CSWAP, U64("swap", swap), U64("compare", compare), 8, remote_addr, rkey, "ucp_atomic_cswap64")
 
 
@@ -206,7 +214,7 @@ def _fetched(
 
 
 def _address(ep: Any, size: int, remote_addr: Any, rkey: Any, what: str) -> int:
-    """The address of the number that an atomic is about, whose endpoint and key are right."""
+    """Return the address of the number of an atomic after checking endpoint and key."""
     if (
         rkey.__class__ is RemoteKey
         and ((size == 8 and rkey.amo64 is ep) or (size == 4 and rkey.amo32 is ep))
@@ -226,13 +234,13 @@ def _address(ep: Any, size: int, remote_addr: Any, rkey: Any, what: str) -> int:
 
 
 def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
-    """The first ``size`` bytes of a buffer; of one that has no more, in whatever format it is."""
+    """Return the first ``size`` bytes of a buffer; a buffer of exactly that size may have any format."""
     try:
         view = view_of(buffer, writable=writable, name=name)
         if view.nbytes == size:
             return view
     except FabricError:
-        pass  # which says it in its own words
+        pass  # bytes_of says it in its own words
     return bytes_of(buffer, size, writable=writable, name=name)
 
 

@@ -1,4 +1,4 @@
-"""What calls return, and how those of ucp_compat.h wait."""
+"""Results of calls, and how the blocking calls of ucp_compat.h wait."""
 
 from amoeba.openucx.ucp.requests import Request
 from amoeba.openucx.ucp.status import UcsStatus, ucs_error
@@ -7,12 +7,12 @@ __all__ = ["handed_out", "until_over"]
 
 
 def handed_out(request: Request | None) -> Request | None:
-    """What a call returns of what was posted: None, or that by which the application knows it."""
-    return None if request is None else request.answer(immediate=False)
+    """Return the application's handle of a posted operation; None if there is no request."""
+    return None if request is None else request.memory or request  # type: ignore[return-value]
 
 
 def until_over(request: Request | None) -> None:
-    """Make progress until what a call has returned is over. Raises the error with which it has ended."""
+    """Make progress until a call's request ends. Raises the error with which it has ended."""
     if request is None:
         return
     worker = request.worker

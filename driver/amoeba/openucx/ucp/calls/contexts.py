@@ -29,13 +29,15 @@ def ucp_init_version(
     *,
     adapter: Adapter | None = None,
 ) -> Context:
-    """Make a context. Only ``params.features`` must be there.
+    """Make a context. Only ``params.features`` is required.
 
-    ``adapter``: the NIC to work through, from :func:`amoeba.ucp.open_adapters`; None: the process's own, which is
-    opened as the configuration says (``DEVICE``, ``LINK_HOST``, ``LINK_PORT``) if it is not open. ``config`` is
-    copied; None: as :func:`ucp_config_read` finds it. Another version of the API than this one's is accepted.
+    ``api_major_version``, ``api_minor_version``: another version than this API's is accepted. ``config`` is copied;
+    None: as :func:`ucp_config_read` finds it. ``adapter``: the NIC to work through, from
+    :func:`amoeba.ucp.open_adapters`. None: the process's own NIC, which the first context opens as the configuration
+    says (``DEVICE``, ``LINK_HOST``, ``LINK_PORT``).
 
-    Raises INVALID_PARAM without features and for wrong types, NO_RESOURCE if the NIC can hold no more contexts.
+    Raises INVALID_PARAM without features and for wrong types, NO_RESOURCE if the NIC can hold no more contexts
+    (ucp.h, group CONTEXT).
     """
     for name, version in (("api_major_version", api_major_version), ("api_minor_version", api_minor_version)):
         if isinstance(version, bool) or not isinstance(version, int):
@@ -57,12 +59,12 @@ def ucp_init_version(
 
 
 def ucp_init(params: ucp_params_t, config: ucp_config_t | None = None, *, adapter: Adapter | None = None) -> Context:
-    """:func:`ucp_init_version` with the version of this API."""
+    """Make a context: :func:`ucp_init_version` with the version of this API (ucp.h, group CONTEXT)."""
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, adapter=adapter)
 
 
 def checked_context(context: Context) -> Context:
-    """The context, if it is one and open. Raises INVALID_PARAM."""
+    """Return the context if it is open. Raises INVALID_PARAM."""
     if not isinstance(context, Context):
         raise wrong_type("context", "a context, as ucp_init() returns it", context)
     context._check_open()
@@ -70,12 +72,12 @@ def checked_context(context: Context) -> Context:
 
 
 def ucp_cleanup(context_p: Context) -> None:
-    """Close a context, and whatever was made from it and is still open."""
+    """Close a context, and everything made from it that is still open (ucp.h, group CONTEXT)."""
     checked_context(context_p).close()
 
 
 def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_context_attr_t:
-    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    """Fill ``attr`` with the fields of its mask, without a mask with all, and return it (ucp.h, group CONTEXT)."""
     context = checked_context(context_p)
     attr = ucp_context_attr_t.expected(attr)
     return attr.fill(
@@ -87,5 +89,5 @@ def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_conte
 
 
 def ucp_context_print_info(context: Context, stream: TextIO | None = None) -> None:
-    """Print what the context is and works through."""
+    """Print to ``stream`` what the context is and works through (ucp.h, group CONTEXT)."""
     print(checked_context(context).describe(), file=sys.stdout if stream is None else stream)

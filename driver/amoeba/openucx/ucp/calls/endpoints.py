@@ -50,16 +50,16 @@ _FIELD = ucp_ep_params_field
 _MODIFIABLE = int(_FIELD.UCP_EP_PARAM_FIELD_ERR_HANDLER | _FIELD.UCP_EP_PARAM_FIELD_USER_DATA)
 _PEER = ucp_err_handling_mode_t.UCP_ERR_HANDLING_MODE_PEER
 _FEATURES = ~ucp_feature.UCP_FEATURE_WAKEUP & sum(ucp_feature)
-"""Of which an endpoint needs one."""
+"""Features of which an endpoint needs one."""
 _MAX_NAME = 31
-"""Characters of a name that are kept."""
+"""Maximum characters of a name."""
 _LATENCY_CYCLES = 1000
-"""Of the NIC's clock, from a doorbell to the completion of an operation of 8 bytes: docs/benchmarks.md."""
+"""Cycles of the NIC's clock from a doorbell to the completion of an operation of 8 bytes: docs/benchmarks.md."""
 _unsigned = unsigned(32)
 
 
 def checked_endpoint(ep: Endpoint) -> Endpoint:
-    """The endpoint, if it is one and open. Raises INVALID_PARAM."""
+    """Return the endpoint if it is open. Raises INVALID_PARAM."""
     if ep.__class__ is not Endpoint and not isinstance(ep, Endpoint):
         raise wrong_type("ep", "an endpoint, as ucp_ep_create() returns it", ep)
     if ep.closed:
@@ -68,15 +68,15 @@ def checked_endpoint(ep: Endpoint) -> Endpoint:
 
 
 def ucp_ep_create(worker: Worker, params: ucp_ep_params_t) -> Endpoint:
-    """Make an endpoint; does not wait until it is connected, and what is sent meanwhile waits.
+    """Make an endpoint without waiting for its connection; operations wait for it.
 
-    To whom: with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER to who listens at ``sockaddr``, else to who sent ``conn_request``,
-    else to the worker with ``address``. If that one has made an endpoint to this worker already, it is the other end:
-    the first pairs with the first, and so on. ``err_mode`` PEER tells the other end at once; otherwise nothing is
-    sent before the first operation.
+    With UCP_EP_PARAMS_FLAGS_CLIENT_SERVER the endpoint connects to the listener at ``params.sockaddr``, else to the
+    sender of ``params.conn_request``, else to the worker with ``params.address``. If that worker has made an endpoint
+    to this worker already, the two pair up: the first with the first, and so on. ``params.err_mode`` PEER informs the
+    other end at once; otherwise nothing is sent before the first operation.
 
-    Raises INVALID_PARAM, UNREACHABLE where no frame can get to the address, INVALID_ADDR for an unknown host,
-    NO_RESOURCE.
+    Raises UNREACHABLE if no frame can get to the address, INVALID_ADDR for an unknown host, NO_RESOURCE if the NIC
+    has no free entry (ucp.h, group ENDPOINT).
     """
     checked_worker(worker)
     taken = ucp_ep_params_t.taken(params)
@@ -110,7 +110,7 @@ def ucp_ep_create(worker: Worker, params: ucp_ep_params_t) -> Endpoint:
 
 
 def _give_handler(endpoint: Endpoint, params: ucp_ep_params_t) -> None:
-    """What both creating and modifying set."""
+    """Set the fields that creating and modifying have in common."""
     mask = params.field_mask or 0
     if mask & _FIELD.UCP_EP_PARAM_FIELD_USER_DATA:
         endpoint.user_data = params.user_data
@@ -124,7 +124,7 @@ def _give_handler(endpoint: Endpoint, params: ucp_ep_params_t) -> None:
 def ucp_ep_modify_nb(ep: Endpoint, params: ucp_ep_params_t) -> None:
     """Give an endpoint another error handler, or other user data. Deprecated (``ucp_compat.h``).
 
-    Raises INVALID_PARAM for any other field.
+    Raises INVALID_PARAM if ``params`` sets any other field.
     """
     checked_endpoint(ep)
     taken = ucp_ep_params_t.taken(params)
@@ -134,7 +134,7 @@ def ucp_ep_modify_nb(ep: Endpoint, params: ucp_ep_params_t) -> None:
 
 
 def ucp_ep_close_nb(ep: Endpoint, mode: int) -> Request | None:
-    """:func:`ucp_ep_close_nbx` with UCP_EP_CLOSE_MODE_FORCE or UCP_EP_CLOSE_MODE_FLUSH."""
+    """Close an endpoint as :func:`ucp_ep_close_nbx` does, with a :class:`ucp_ep_close_mode` (ucp_compat.h)."""
     modes = {int(each): each for each in _MODES}
     if isinstance(mode, bool) or not isinstance(mode, int) or mode not in modes:
         raise invalid_param(f"mode: expected FORCE (0) or FLUSH (1), got {mode!r}")
@@ -142,13 +142,13 @@ def ucp_ep_close_nb(ep: Endpoint, mode: int) -> Request | None:
 
 
 def ucp_ep_close_nbx(ep: Endpoint, param: ucp_request_param_t | None) -> Request | None:
-    """Close an endpoint, which cannot be used from now on; the request ends when that is done.
+    """Close an endpoint, which cannot be used from now on; the request ends when the endpoint is closed.
 
-    Without flags what was sent is delivered, and waited for, and the other end is told. With UCP_EP_CLOSE_FLAG_FORCE
-    what is under way ends now, with CANCELED, and the NIC touches nothing of it any more; that needs
-    UCP_ERR_HANDLING_MODE_PEER. The error handler is not called any more.
+    Without flags the call waits for everything that was sent, and informs the other end. With UCP_EP_CLOSE_FLAG_FORCE
+    in ``param.flags`` outstanding operations end now with CANCELED, and the NIC touches none of their buffers any
+    more; that needs UCP_ERR_HANDLING_MODE_PEER. The error handler is not called any more.
 
-    Raises NOT_CONNECTED if it is closed already, INVALID_PARAM.
+    Return None or a request. Raises NOT_CONNECTED if the endpoint is closed already (ucp.h, group ENDPOINT).
     """
     read = read_param(param)
     return _close(ep, bool(read.flags & _FORCE), read)
@@ -178,18 +178,18 @@ def _close(ep: Endpoint, force: bool, read: ReadParam) -> Request | None:
 
 
 def _silently(request: Request) -> None:
-    """It is over at once, of which no callback hears."""
+    """End a request at once, without its callback."""
     request.callback = None
     request.complete(UcsStatus.UCS_OK)
 
 
 def ucp_disconnect_nb(ep: Endpoint) -> Request | None:
-    """:func:`ucp_ep_close_nb` with FLUSH. Deprecated (``ucp_compat.h``)."""
+    """Close an endpoint by :func:`ucp_ep_close_nb` with FLUSH. Deprecated (``ucp_compat.h``)."""
     return ucp_ep_close_nb(ep, _MODES.UCP_EP_CLOSE_MODE_FLUSH)
 
 
 def ucp_ep_destroy(ep: Endpoint) -> None:
-    """The same, and make progress until it is done. Deprecated (``ucp_compat.h``)."""
+    """Close an endpoint with FLUSH, and make progress until it is closed. Deprecated (``ucp_compat.h``)."""
     request = ucp_disconnect_nb(ep)
     if request is not None:
         worker = ep.worker
@@ -200,14 +200,15 @@ def ucp_ep_destroy(ep: Endpoint) -> None:
 
 
 def ucp_ep_print_info(ep: Endpoint, stream: TextIO | None = None) -> None:
-    """Print what the endpoint is and does."""
+    """Print to ``stream`` what the endpoint is and does (ucp.h, group ENDPOINT)."""
     print(checked_endpoint(ep).describe(), file=sys.stdout if stream is None else stream)
 
 
 def ucp_ep_query(ep: Endpoint, attr: ucp_ep_attr_t) -> ucp_ep_attr_t:
-    """Fill ``attr`` with what its mask asks for, without one with everything there is; returns it.
+    """Fill ``attr`` with the fields of its mask, without a mask with all that the endpoint has, and return it.
 
-    Raises NOT_CONNECTED if a socket address is asked for, and the endpoint has none (yet).
+    Raises NOT_CONNECTED if the mask asks for a socket address, and the endpoint has none (yet) (ucp.h, group
+    ENDPOINT).
     """
     attr = ucp_ep_attr_t.expected(attr)
     link = checked_endpoint(ep).link
@@ -226,10 +227,10 @@ def ucp_ep_query(ep: Endpoint, attr: ucp_ep_attr_t) -> ucp_ep_attr_t:
 def ucp_ep_evaluate_perf(
     ep: Endpoint, param: ucp_ep_evaluate_perf_param_t, attr: ucp_ep_evaluate_perf_attr_t
 ) -> ucp_ep_evaluate_perf_attr_t:
-    """Fill ``attr`` with the seconds that an operation of ``message_size`` bytes should take; returns it.
+    """Fill ``attr`` with the seconds that an operation of ``param.message_size`` bytes should take, and return it.
 
-    A fixed part, and what the bytes take at the link's rate: a beat each cycle of the NIC's clock. Raises
-    INVALID_PARAM unless both masks name their field.
+    The estimate is a fixed part, and the time of the bytes at the link's rate, one beat in each cycle of the NIC's
+    clock. Raises INVALID_PARAM unless both masks name their field (ucp.h, group ENDPOINT).
     """
     taken = ucp_ep_evaluate_perf_param_t.taken(param)
     attr = ucp_ep_evaluate_perf_attr_t.expected(attr)

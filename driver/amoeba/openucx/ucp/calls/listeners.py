@@ -1,4 +1,4 @@
-"""Listeners (group WORKER of ucp.h): endpoints by socket addresses, at the end that is called."""
+"""Listeners (group WORKER of ucp.h): endpoints by socket addresses, at the server's end."""
 
 from collections.abc import Callable
 
@@ -35,12 +35,13 @@ def _checked_request(conn_request: ConnectionRequest) -> ConnectionRequest:
 
 
 def ucp_listener_create(worker: Worker, params: ucp_listener_params_t) -> Listener:
-    """Take connection requests at ``params.sockaddr``; with port 0 the system chooses one.
+    """Take connection requests at ``params.sockaddr``; with port 0 the system chooses a port.
 
-    Exactly one handler must be there. ``conn_handler`` is called with each request, from progress, which is then
-    given to :func:`ucp_ep_create` of any worker of the context, or rejected; ``accept_handler`` with an endpoint.
+    ``params`` must have exactly one handler. Progress calls ``conn_handler`` with each request, which the application
+    gives to :func:`ucp_ep_create` of any worker of the context, or rejects. Progress calls ``accept_handler`` with an
+    endpoint.
 
-    Raises INVALID_PARAM, BUSY if the address is in use, INVALID_ADDR if this host does not have it.
+    Raises BUSY if the address is in use, INVALID_ADDR if this host does not have it (ucp.h, group WORKER).
     """
     checked_worker(worker)
     taken = ucp_listener_params_t.taken(params)
@@ -72,17 +73,20 @@ def ucp_listener_create(worker: Worker, params: ucp_listener_params_t) -> Listen
 
 
 def ucp_listener_destroy(listener: Listener) -> None:
-    """Listen no more. Requests that the handler was given can still be accepted."""
+    """Close a listener. Requests that the handler was given can still be accepted (ucp.h, group WORKER)."""
     _checked(listener).close()
 
 
 def ucp_listener_query(listener: Listener, attr: ucp_listener_attr_t) -> ucp_listener_attr_t:
-    """Fill ``attr`` with where it listens; returns it."""
+    """Fill ``attr`` with the address of the listener, and return it (ucp.h, group WORKER)."""
     return ucp_listener_attr_t.expected(attr).fill(sockaddr=_checked(listener).sockaddr)
 
 
 def ucp_listener_reject(listener: Listener, conn_request: ConnectionRequest) -> None:
-    """Refuse a connection: the client's error handler hears REJECTED. Raises INVALID_PARAM for another's request."""
+    """Refuse a connection: the client's error handler gets REJECTED (ucp.h, group WORKER).
+
+    Raises INVALID_PARAM for another listener's request, and for one that was answered.
+    """
     _checked(listener)
     if _checked_request(conn_request).listener is not listener:
         raise invalid_param("conn_request: expected one that came to this listener")
@@ -90,7 +94,10 @@ def ucp_listener_reject(listener: Listener, conn_request: ConnectionRequest) -> 
 
 
 def ucp_conn_request_query(conn_request: ConnectionRequest, attr: ucp_conn_request_attr_t) -> ucp_conn_request_attr_t:
-    """Fill ``attr`` with who wants to be connected; returns it. Raises INVALID_PARAM if the request was answered."""
+    """Fill ``attr`` with the client's address and id, and return it (ucp.h, group WORKER).
+
+    Raises INVALID_PARAM if the request was answered.
+    """
     attr = ucp_conn_request_attr_t.expected(attr)
     request = _checked_request(conn_request)
     return attr.fill(client_address=request.client_address, client_id=request.client_id)

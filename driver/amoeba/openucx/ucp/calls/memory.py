@@ -30,7 +30,7 @@ __all__ = [
 
 
 def checked_memory(context: Any, memh: Any) -> Memory:
-    """The memory, if it is mapped, and in this context. Raises INVALID_PARAM."""
+    """Return the memory if it is mapped in this context. Raises INVALID_PARAM."""
     memory = _mapped(memh)
     if memory.context is not checked_context(context):
         raise invalid_param(f"memh: {memory!r} is mapped in another context")
@@ -55,35 +55,39 @@ def ucp_mem_map(context: Context, params: ucp_mem_map_params_t) -> Memory:
     None                      yes       yes    INVALID_PARAM
     a buffer, or an address   no        no     registered: its first ``length`` bytes, exactly
     a buffer, or an address   no        yes    INVALID_PARAM
-    a buffer, or an address   yes       no     allocated, there if there is room
+    a buffer, or an address   yes       no     allocated, there if that is free
     a buffer, or an address   yes       yes    allocated there; INVALID_PARAM if that is no
                                                page, NO_MEMORY if it is used
     ========================  ========  =====  ===============================================
 
-    With a length of 0 there is nothing to reach, and nothing else matters; without a length it is INVALID_PARAM.
-    NONBLOCK changes nothing: pages are touched when they are used. ``prot`` without REMOTE_READ or REMOTE_WRITE
-    keeps peers from it; a read-only buffer is INVALID_PARAM with LOCAL_WRITE or REMOTE_WRITE, as all rights have.
-    NO_RESOURCE: the NIC has no room for another key.
+    With a length of 0 nothing can be reached, and the other fields do not matter; without a length the call raises
+    INVALID_PARAM. NONBLOCK changes nothing: pages are touched when they are used. ``prot`` without REMOTE_READ or
+    REMOTE_WRITE keeps peers from the memory. A read-only buffer is INVALID_PARAM with LOCAL_WRITE or REMOTE_WRITE,
+    which are part of the default.
+
+    Raises NO_RESOURCE if the NIC's key table is full (ucp.h, group MEM).
     """
     checked_context(context)
     return mapping(context, ucp_mem_map_params_t.taken(params))
 
 
 def ucp_mem_unmap(context: Context, memh: Memory) -> None:
-    """Take memory back: what peers do to it from now on is refused, also what is under way. A mapping that has been
-    allocated stays for as long as somebody has a view of it."""
+    """Unmap memory: the NIC refuses peers' operations from now on, outstanding ones included.
+
+    Allocated memory stays as long as a view of it exists (ucp.h, group MEM).
+    """
     checked_memory(context, memh).close()
 
 
 def ucp_mem_query(memh: Memory, attr: ucp_mem_attr_t) -> ucp_mem_attr_t:
-    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    """Fill ``attr`` with the fields of its mask, without a mask with all, and return it (ucp.h, group MEM)."""
     attr = ucp_mem_attr_t.expected(attr)
     memory = _mapped(memh)
     return attr.fill(address=memory.address, length=memory.length, mem_type=ucs_memory_type_t.UCS_MEMORY_TYPE_HOST)
 
 
 def ucp_mem_print_info(mem_size: str, context: Context, stream: TextIO | None = None) -> None:
-    """Allocate so much memory ("64", "4K", "1MB"), print what it is, and give it back."""
+    """Allocate ``mem_size`` ("64", "4K", "1MB"), print it to ``stream``, and free it (ucp.h, group CONTEXT)."""
     length = memory_size(text("mem_size", mem_size))
     params = ucp_mem_map_params_t(length=length, flags=ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE)
     with mapping(checked_context(context), params) as memory:
@@ -91,7 +95,7 @@ def ucp_mem_print_info(mem_size: str, context: Context, stream: TextIO | None = 
 
 
 def ucp_mem_advise(context: Context, memh: Memory, params: ucp_mem_advise_params_t) -> None:
-    """Say how a part of mapped memory will be used, which changes nothing: the NIC reaches any page as it is."""
+    """Check advice on the use of a part of mapped memory, which the NIC does not need (ucp.h, group MEM)."""
     memory = checked_memory(context, memh)
     taken = ucp_mem_advise_params_t.taken(params)
     if taken.address is None or taken.length is None or taken.advice is None:
@@ -103,30 +107,33 @@ def ucp_mem_advise(context: Context, memh: Memory, params: ucp_mem_advise_params
 
 
 def ucp_rkey_pack(context: Context, memh: Memory) -> tuple[bytes, int]:
-    """(the key of mapped memory, packed, its length): what peers need beside the address."""
+    """Return (the packed key of mapped memory, its length) for peers (ucp.h, group MEM)."""
     packed = checked_memory(context, memh).pack()
     return packed, len(packed)
 
 
 def ucp_rkey_buffer_release(rkey_buffer: bytes) -> None:
-    """Nothing but checks: Python frees it."""
+    """Check the buffer of a packed key, which Python frees (ucp.h, group MEM)."""
     checked_key_buffer(rkey_buffer)
 
 
 def ucp_ep_rkey_unpack(ep: Endpoint, rkey_buffer: bytes) -> RemoteKey:
-    """A peer's key, for operations on this endpoint alone."""
+    """Unpack a peer's key for operations on this endpoint alone (ucp.h, group MEM).
+
+    Raises INVALID_PARAM for anything but the bytes of a packed key.
+    """
     return RemoteKey.unpacked(checked_endpoint(ep), rkey_buffer)
 
 
 def ucp_rkey_ptr(rkey: RemoteKey, raddr: int) -> memoryview:
-    """A peer's memory from ``raddr`` to its end, if it is memory of this process.
+    """Return a peer's memory from ``raddr`` to its end, if it is memory of this process.
 
-    Read-only if peers may not write it. Raises UNREACHABLE if it is another process's, unmapped, or not to be read by
-    peers, INVALID_ADDR for an address outside it.
+    The view is read-only if peers may not write the memory. Raises UNREACHABLE if it is another process's, unmapped,
+    or not readable by peers, INVALID_ADDR for an address outside it (ucp.h, group MEM).
     """
     return checked_key(rkey).view(U64("raddr", raddr))
 
 
 def ucp_rkey_destroy(rkey: RemoteKey) -> None:
-    """Forget a key. What is under way with it goes on."""
+    """Destroy a key. Outstanding operations with the key go on (ucp.h, group MEM)."""
     checked_key(rkey).close()

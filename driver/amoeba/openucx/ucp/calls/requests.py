@@ -1,4 +1,4 @@
-"""Requests (group COMM of ucp.h)."""
+"""Requests (group COMM of ucp.h). Functions raise INVALID_PARAM for a request that was freed."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ __all__ = [
 
 
 def ucp_request_alloc(worker: Worker) -> RequestMemory:
-    """Memory for a request, to be named in ``ucp_request_param_t.request``: its ``area`` is the application's.
+    """Return memory for a request, to be named in ``ucp_request_param_t.request``; its ``area`` is the application's.
 
-    It can be used for one operation after the other, as long as the worker is there.
+    The memory serves one operation after the other, as long as the worker exists (ucp.h, group COMM).
     """
     checked_worker(worker)
     if worker.request_pool is None:
@@ -33,17 +33,17 @@ def ucp_request_alloc(worker: Worker) -> RequestMemory:
 
 
 def ucp_request_check_status(request: Any) -> UcsStatus:
-    """UCS_INPROGRESS, or the status with which it has ended."""
+    """Return UCS_INPROGRESS, or the status with which a request has ended (ucp.h, group COMM)."""
     return request_of(request).code
 
 
 def ucp_request_is_completed(request: Any) -> bool:
-    """Whether it has ended. Deprecated (``ucp_compat.h``)."""
+    """Return whether a request has ended. Deprecated (``ucp_compat.h``)."""
     return request_of(request).done
 
 
 def ucp_request_query(request: Any, attr: ucp_request_attr_t) -> ucp_request_attr_t:
-    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    """Fill ``attr`` with the fields of its mask, without a mask with all, and return it (ucp.h, group COMM)."""
     attr = ucp_request_attr_t.expected(attr)
     found = request_of(request)
     most = DEBUG_STRING if attr.debug_string_size is None else attr.debug_string_size
@@ -56,16 +56,19 @@ def ucp_request_query(request: Any, attr: ucp_request_attr_t) -> ucp_request_att
 
 
 def ucp_request_cancel(worker: Worker, request: Any) -> None:
-    """Take back a tagged receive that has met no message: it ends with CANCELED. Of anything else, nothing."""
+    """Cancel a tagged receive that has met no message, which ends with CANCELED (ucp.h, group COMM).
+
+    Other requests go on.
+    """
     checked_worker(worker)
     request_of(request).cancel()
 
 
 def ucp_request_free(request: Any) -> None:
-    """The application has no use for it any more. What has not ended goes on, and nobody hears of its end."""
+    """Free a request, whose operation goes on without its callback (ucp.h, group COMM)."""
     request_of(request).free()
 
 
 def ucp_request_release(request: Any) -> None:
-    """The same, but its callback is still called. Deprecated (``ucp_compat.h``)."""
+    """Free a request, but call its callback at its end. Deprecated (``ucp_compat.h``)."""
     request_of(request).release()

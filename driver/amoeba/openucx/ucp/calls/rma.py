@@ -1,7 +1,11 @@
 """Put and get (group COMM-RMA of ucp.h), and the blocking ones of ucp_compat.h.
 
-A put of up to 64 bytes is copied, and over for the caller at once; every other operation is over when the peer's
+A put of up to 64 bytes is copied, and over for the caller at once. Every other operation is over when the peer's
 memory has been changed, or its contents are here.
+
+In all calls ``rkey`` is a key that was unpacked on ``ep``, and ``remote_addr`` an address in the memory of the key.
+``buffer`` has at least the bytes of the operation; for gets it is writable. The calls raise INVALID_PARAM without
+UCP_FEATURE_RMA. Blocking calls raise INVALID_PARAM inside a callback, and the error of the operation.
 """
 
 from typing import Any
@@ -12,7 +16,7 @@ from amoeba.openucx.ucp.calls.blocking import handed_out, until_over
 from amoeba.openucx.ucp.constants import ucp_dt_type, ucp_feature
 from amoeba.openucx.ucp.datatypes import BYTES, bytes_of, destination, number_in, place_of, source
 from amoeba.openucx.ucp.endpoint import Endpoint
-from amoeba.openucx.ucp.memory_operations import get, put, put_number
+from amoeba.openucx.ucp.memory_operations import MAX_BYTES, get, put, put_number
 from amoeba.openucx.ucp.remote_key import RemoteKey
 from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
 from amoeba.openucx.ucp.requests import Request
@@ -40,7 +44,10 @@ _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 
 
 def ucp_put_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
-    """Write ``length`` bytes; UCS_OK if ``buffer`` may be changed now, UCS_INPROGRESS if only after a flush."""
+    """Write ``length`` bytes without a request (ucp.h, group COMM).
+
+    Return UCS_OK if ``buffer`` may be changed now, UCS_INPROGRESS if only after a flush.
+    """
     key, address = _target(ep, remote_addr, rkey, "ucp_put_nbi")
     number = number_in(buffer, length) if length.__class__ is int and 0 < length <= INLINE_SIZE else None
     if number is not None:
@@ -54,8 +61,10 @@ def ucp_put_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rke
 def ucp_put_nb(
     ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey, cb: Any
 ) -> Request | None:
-    """Write ``length`` bytes. ``cb``: called with the request and the status when ``buffer`` may be changed, if that
-    is not so at once."""
+    """Write ``length`` bytes (ucp.h, group COMM).
+
+    Return None if ``buffer`` may be changed now, else a request; at its end ``cb(request, status)`` is called.
+    """
     return handed_out(_put(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_put_nb"))
 
 
@@ -67,13 +76,20 @@ def ucp_put_nbx(
     rkey: RemoteKey,
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
-    """Write ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
+    """Write ``count`` elements of ``param.datatype``, which is contiguous or IOV (ucp.h, group COMM).
+
+    Return None if ``buffer`` may be changed now, else a request. Raises UNSUPPORTED for a generic datatype, and
+    NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL if the put takes longer.
+    """
     read = DEFAULTS if param is None else read_param(param)
     return handed_out(_put(ep, buffer, count, remote_addr, rkey, read, "ucp_put_nbx"))
 
 
 def ucp_get_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
-    """Read ``length`` bytes, which are in ``buffer`` after a flush: UCS_INPROGRESS, or UCS_OK of no bytes."""
+    """Read ``length`` bytes without a request; ``buffer`` has them after a flush (ucp.h, group COMM).
+
+    Return UCS_INPROGRESS, or UCS_OK of no bytes.
+    """
     key, address = _target(ep, remote_addr, rkey, "ucp_get_nbi")
     view = bytes_of(buffer, U64("length", length), writable=True)
     get(key.lane, (view,), address, key.key, DEFAULTS, quiet=True)
@@ -83,7 +99,10 @@ def ucp_get_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rke
 def ucp_get_nb(
     ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey, cb: Any
 ) -> Request | None:
-    """Read ``length`` bytes. ``cb``: called with the request and the status when they are in ``buffer``."""
+    """Read ``length`` bytes (ucp.h, group COMM).
+
+    Return a request, or None of no bytes; ``cb(request, status)`` is called when the bytes are in ``buffer``.
+    """
     return handed_out(_get(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_get_nb"))
 
 
@@ -95,19 +114,23 @@ def ucp_get_nbx(
     rkey: RemoteKey,
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
-    """Read ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
+    """Read ``count`` elements of ``param.datatype``, which is contiguous or IOV (ucp.h, group COMM).
+
+    Return a request, or None of no bytes. Raises UNSUPPORTED for a generic datatype, and NO_RESOURCE with
+    UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL.
+    """
     read = DEFAULTS if param is None else read_param(param)
     return handed_out(_get(ep, buffer, count, remote_addr, rkey, read, "ucp_get_nbx"))
 
 
 def ucp_put(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> None:
-    """Write ``length`` bytes, and make progress until ``buffer`` may be changed. Not inside a callback."""
+    """Write ``length`` bytes, and make progress until ``buffer`` may be changed (ucp_compat.h)."""
     outside_callbacks(ep)
     until_over(_put(ep, buffer, length, remote_addr, rkey, DEFAULTS, "ucp_put"))
 
 
 def ucp_get(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> None:
-    """Read ``length`` bytes, and make progress until they are in ``buffer``. Not inside a callback."""
+    """Read ``length`` bytes, and make progress until they are in ``buffer`` (ucp_compat.h)."""
     outside_callbacks(ep)
     until_over(_get(ep, buffer, length, remote_addr, rkey, DEFAULTS, "ucp_get"))
 
@@ -140,7 +163,7 @@ def _put(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: Re
 def _get(ep: Any, buffer: Any, count: Any, remote_addr: Any, rkey: Any, read: ReadParam, what: str) -> Request | None:
     key, address = _target(ep, remote_addr, rkey, what)
     if read.datatype == BYTES:
-        view = place_of(buffer, count) if count.__class__ is int and count else None
+        view = place_of(buffer, count) if count.__class__ is int and 0 < count <= MAX_BYTES else None
         if view is None:
             view = bytes_of(buffer, U64("count", count), writable=True)
         return get(key.lane, (view,), address, key.key, read)

@@ -1,4 +1,4 @@
-"""Streams (group COMM of ucp.h)."""
+"""Streams (group COMM of ucp.h). All calls raise INVALID_PARAM without UCP_FEATURE_STREAM."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _unsigned = unsigned(32)
 
 
 def _checked(ep: Endpoint, call: str) -> Worker:
-    """The worker of an endpoint that can be used for streams."""
+    """Return the worker of an endpoint that can be used for streams."""
     worker = checked_endpoint(ep).worker
     worker.context.need(_STREAM, call)
     assert isinstance(worker, Worker)
@@ -46,18 +46,20 @@ def _checked(ep: Endpoint, call: str) -> Worker:
 def ucp_stream_send_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
 ) -> Handle | None:
-    """:func:`ucp_stream_send_nbx` with its parameters as arguments. ``flags`` are reserved."""
+    """Send as :func:`ucp_stream_send_nbx` does; ``flags`` are reserved (ucp.h, group COMM)."""
     _unsigned("flags", flags)
     read = old_param(cb)
     return _send(ep, buffer, count, datatype, read)
 
 
 def ucp_stream_send_nbx(ep: Endpoint, buffer: Any, count: int, param: ucp_request_param_t | None) -> Handle | None:
-    """Send elements behind what was sent before. None: the buffer can be used again; else so when the request ends.
+    """Send ``count`` elements behind everything that was sent before (ucp.h, group COMM).
 
-    It is over when the receiver's NIC has it, not when it has been read; 0 bytes are over at once. What exceeds what
-    the other end holds unread waits. Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with
-    what the endpoint has failed.
+    Return None if the buffer can be used again, else a request that ends when it can. The send is over when the
+    receiver's NIC has the bytes, not when they were read; a send of 0 bytes is over at once. Bytes beyond the
+    receiver's window wait.
+
+    Raises NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL.
     """
     read = read_param(param)
     return _send(ep, buffer, count, read.datatype, read)
@@ -74,7 +76,7 @@ def _send(ep: Endpoint, buffer: Any, count: int, datatype: int, read: ReadParam)
 def ucp_stream_recv_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
 ) -> tuple[Handle | None, int]:
-    """:func:`ucp_stream_recv_nbx` with its parameters as arguments."""
+    """Receive as :func:`ucp_stream_recv_nbx` does, with its parameters as arguments (ucp.h, group COMM)."""
     return _receive(ep, buffer, count, datatype, int(_unsigned("flags", flags)), old_param(cb))
 
 
@@ -83,9 +85,11 @@ def ucp_stream_recv_nbx(
 ) -> tuple[Handle | None, int]:
     """Receive a multiple of an element, at least one and at most ``count``; with WAITALL in ``param.flags`` all.
 
-    (None, bytes received), or (request, 0): then its callback is told them, and
-    :func:`ucp_stream_recv_request_test` tells them. Receives are met in order. Raises INVALID_PARAM, NO_RESOURCE with
-    UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, what unpacking says, and with what the endpoint has failed if nothing is unread.
+    Return (None, bytes received), or (request, 0): then the callback and :func:`ucp_stream_recv_request_test` tell
+    the bytes. Receives end in order.
+
+    Raises NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, the error of an unpack function, and the endpoint's
+    failure if nothing is unread (ucp.h, group COMM).
     """
     read = read_param(param)
     return _receive(ep, buffer, count, read.datatype, read.flags, read)
@@ -105,9 +109,9 @@ def _receive(
 
 
 def ucp_stream_recv_data_nb(ep: Endpoint) -> memoryview | None:
-    """What has come, by reference, until it is released; None: nothing has come.
+    """Return the oldest bytes by reference, valid until they are released; None if nothing has come.
 
-    Raises with what the endpoint has failed if nothing is unread.
+    Raises the endpoint's failure if nothing is unread (ucp.h, group COMM).
     """
     worker = _checked(ep, "a stream")
     data = worker.streams.take_data(ep)
@@ -117,15 +121,15 @@ def ucp_stream_recv_data_nb(ep: Endpoint) -> memoryview | None:
 
 
 def ucp_stream_data_release(ep: Endpoint, data: memoryview) -> None:
-    """Give back what :func:`ucp_stream_recv_data_nb` gave: that very object, once. Else raises INVALID_PARAM."""
+    """Release ``data`` of :func:`ucp_stream_recv_data_nb`: that very object, once (ucp.h, group COMM)."""
     worker = _checked(ep, "a stream")
     if not isinstance(data, memoryview):
-        raise wrong_type("data", "what ucp_stream_recv_data_nb() returned", data)
+        raise wrong_type("data", "a result of ucp_stream_recv_data_nb()", data)
     worker.streams.release(ep, data)
 
 
 def ucp_stream_recv_request_test(request: Handle) -> tuple[UcsStatus, int]:
-    """(status of a receive, bytes received); 0 bytes while it is UCS_INPROGRESS."""
+    """Return (status of a receive, bytes received); 0 bytes in UCS_INPROGRESS (ucp.h, group COMM)."""
     found = request_of(request)
     if not isinstance(found, StreamReceive):
         raise wrong_type("request", "a request of ucp_stream_recv_nb() or ucp_stream_recv_nbx()", request)
@@ -133,7 +137,7 @@ def ucp_stream_recv_request_test(request: Handle) -> tuple[UcsStatus, int]:
 
 
 def ucp_stream_worker_poll(worker: Worker, max_eps: int, flags: int) -> list[ucp_stream_poll_ep_t]:
-    """At most ``max_eps`` endpoints with unread data in their streams. Each is given once until more comes."""
+    """Return at most ``max_eps`` endpoints with unread data, each once until more comes (ucp.h, group WORKER)."""
     checked_worker(worker).context.need(_STREAM, "a stream")
     most = SIZE("max_eps", max_eps)
     _unsigned("flags", flags)

@@ -1,4 +1,8 @@
-"""Tagged messages (group COMM-TAG of ucp.h), and ucp_request_test of ucp_compat.h."""
+"""Tagged messages (group COMM-TAG of ucp.h), and ucp_request_test of ucp_compat.h.
+
+All calls raise INVALID_PARAM without UCP_FEATURE_TAG. A message matches a receive if its tag equals ``tag`` in the
+bits of ``tag_mask``.
+"""
 
 from typing import Any
 
@@ -8,7 +12,7 @@ from amoeba.openucx.ucp.constants import ucp_feature
 from amoeba.openucx.ucp.datatypes import BYTES, destination, source
 from amoeba.openucx.ucp.endpoint import Endpoint
 from amoeba.openucx.ucp.handles import ucp_datatype_t, ucp_tag_t
-from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
+from amoeba.openucx.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param, unset
 from amoeba.openucx.ucp.requests import Request, request_of
 from amoeba.openucx.ucp.status import UcsStatus, invalid_param, wrong_type
 from amoeba.openucx.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
@@ -37,7 +41,7 @@ _TAG = ucp_feature.UCP_FEATURE_TAG
 
 
 def _sender(ep: Any, tag: Any) -> tuple[Tags, int]:
-    """The tagged messages of an endpoint's worker, and the tag."""
+    """Return the tagged messages of an endpoint's worker, and the tag."""
     worker = checked_endpoint(ep).worker
     worker.context.need(_TAG, "a tagged message")
     tags: Tags = worker.tags
@@ -45,7 +49,7 @@ def _sender(ep: Any, tag: Any) -> tuple[Tags, int]:
 
 
 def _receiver(worker: Any) -> Tags:
-    """The tagged messages of a worker that can be used."""
+    """Return the tagged messages of a worker that can be used."""
     if worker.__class__ is not Worker or worker.closed or worker.tags is None:
         checked_worker(worker)
         worker.context.need(_TAG, "a tagged message")
@@ -67,24 +71,29 @@ def _send(
 def ucp_tag_send_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, tag: ucp_tag_t, cb: Any
 ) -> Request | None:
-    """:func:`ucp_tag_send_nbx` with its parameters as arguments."""
+    """Send as :func:`ucp_tag_send_nbx` does, with its parameters as arguments (ucp.h, group COMM)."""
     return _send(ep, buffer, count, datatype, tag, old_param(cb))
 
 
 def ucp_tag_send_nbr(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, tag: ucp_tag_t, req: Any
 ) -> UcsStatus:
-    """Send; UCS_OK if that is over, else UCS_INPROGRESS: then ``req``, of ucp_request_alloc(), is to be asked."""
+    """Send with ``req`` of ucp_request_alloc() (ucp.h, group COMM).
+
+    Return UCS_OK if the send is over, else UCS_INPROGRESS; then :func:`ucp_request_check_status` of ``req`` tells.
+    """
     return _polled(_send(ep, buffer, count, datatype, tag, _of_own(req)))
 
 
 def ucp_tag_send_nbx(
     ep: Endpoint, buffer: Any, count: int, tag: ucp_tag_t, param: ucp_request_param_t | None
 ) -> Request | None:
-    """Send a message. None: it is over, and the buffer can be used again; else so when the request ends.
+    """Send ``count`` elements of ``param.datatype`` with a tag (ucp.h, group COMM).
 
-    A message of up to a packet is over when it has been copied, or is delivered; a longer one when it has been read.
-    Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with what the endpoint has failed.
+    Return None if the buffer can be used again, else a request that ends when it can. A message of up to a packet is
+    over when it has been copied, or is delivered, a longer one when the receiver has read it.
+
+    Raises NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL.
     """
     read = DEFAULTS if param is None else read_param(param)
     if (
@@ -112,14 +121,17 @@ def ucp_tag_send_nbx(
 def ucp_tag_send_sync_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, tag: ucp_tag_t, cb: Any
 ) -> Request | None:
-    """:func:`ucp_tag_send_sync_nbx` with its parameters as arguments."""
+    """Send as :func:`ucp_tag_send_sync_nbx` does, with its parameters as arguments (ucp.h, group COMM)."""
     return _send(ep, buffer, count, datatype, tag, old_param(cb), sync=True)
 
 
 def ucp_tag_send_sync_nbx(
     ep: Endpoint, buffer: Any, count: int, tag: ucp_tag_t, param: ucp_request_param_t | None
 ) -> Request | None:
-    """:func:`ucp_tag_send_nbx` that is over when a receive has met the message, and has read it."""
+    """Send as :func:`ucp_tag_send_nbx` does; the send is over when a receive has read the message.
+
+    See ucp.h, group COMM.
+    """
     read = read_param(param)
     return _send(ep, buffer, count, read.datatype, tag, read, sync=True)
 
@@ -142,8 +154,10 @@ def ucp_tag_recv_nb(
     tag_mask: ucp_tag_t,
     cb: Any,
 ) -> Request:
-    """Receive a message; always a request, whose callback is called with it, the status and a
-    :class:`ucp_tag_recv_info_t`, perhaps inside this call."""
+    """Receive as :func:`ucp_tag_recv_nbx` does, but always return a request (ucp.h, group COMM).
+
+    ``cb(request, status, info)`` is called with a :class:`ucp_tag_recv_info_t`, perhaps inside this call.
+    """
     request = _receive(worker, buffer, count, datatype, tag, tag_mask, old_param(cb, immediate=False))
     assert request is not None
     return request
@@ -158,7 +172,10 @@ def ucp_tag_recv_nbr(
     tag_mask: ucp_tag_t,
     req: Any,
 ) -> UcsStatus:
-    """Receive; UCS_INPROGRESS: ``req``, of ucp_request_alloc(), is to be asked whether it is over."""
+    """Receive with ``req`` of ucp_request_alloc() (ucp.h, group COMM).
+
+    Return UCS_INPROGRESS; :func:`ucp_tag_recv_request_test` of ``req`` tells whether the receive is over.
+    """
     read = _of_own(req)
     read.immediate = False
     _receive(worker, buffer, count, datatype, tag, tag_mask, read)
@@ -173,12 +190,14 @@ def ucp_tag_recv_nbx(
     tag_mask: ucp_tag_t,
     param: ucp_request_param_t | None,
 ) -> Request | None:
-    """Receive the oldest message whose tag is ``tag`` where ``tag_mask`` has bits, or wait for one.
+    """Receive the oldest message that matches, or wait for one (ucp.h, group COMM).
 
-    None: it is there, and ``param.recv_info`` is filled; else the request, whose callback is told. A message that
-    does not fit is lost, and leaves the buffer as it is: MESSAGE_TRUNCATED, which is raised if it is known at once.
-    Raises INVALID_PARAM, what unpacking says, and NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: then it takes
-    nothing.
+    Return None if the message is there, and fill ``param.recv_info``; else return a request, whose callback gets the
+    information. A message that does not fit is lost, and leaves the buffer as it is: the status is MESSAGE_TRUNCATED,
+    raised if it is known at once.
+
+    Raises NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, which takes no message, and the error of an unpack
+    function.
     """
     read = DEFAULTS if param is None else read_param(param)
     return _receive(worker, buffer, count, read.datatype, tag, tag_mask, read)
@@ -187,10 +206,10 @@ def ucp_tag_recv_nbx(
 def ucp_tag_probe_nb(
     worker: Worker, tag: ucp_tag_t, tag_mask: ucp_tag_t, remove: int
 ) -> tuple[TagMessage | None, ucp_tag_recv_info | None]:
-    """The oldest such message that has come and met no receive, and what is known of it; (None, None) without one.
+    """Find the oldest message that matches and met no receive (ucp.h, group COMM).
 
-    Makes no progress. With ``remove`` it is for :func:`ucp_tag_msg_recv_nbx` alone from now on; else what is returned
-    says only that it is there.
+    Return (message, its :class:`ucp_tag_recv_info_t`), or (None, None). The call makes no progress. With ``remove``
+    only :func:`ucp_tag_msg_recv_nbx` gets the message from now on; without, the message stays.
     """
     found = _receiver(worker).probe(U64("tag", tag), U64("tag_mask", tag_mask), remove=bool(remove))
     return (None, None) if found is None else found
@@ -199,7 +218,7 @@ def ucp_tag_probe_nb(
 def ucp_tag_msg_recv_nb(
     worker: Worker, buffer: Any, count: int, datatype: ucp_datatype_t, message: TagMessage, cb: Any
 ) -> Request:
-    """:func:`ucp_tag_msg_recv_nbx` with its parameters as arguments; always a request, as ucp_tag_recv_nb has it."""
+    """Receive as :func:`ucp_tag_msg_recv_nbx` does, but always return a request (ucp.h, group COMM)."""
     request = _receive_message(worker, buffer, count, datatype, message, old_param(cb, immediate=False))
     assert request is not None
     return request
@@ -208,7 +227,7 @@ def ucp_tag_msg_recv_nb(
 def ucp_tag_msg_recv_nbx(
     worker: Worker, buffer: Any, count: int, message: TagMessage, param: ucp_request_param_t | None
 ) -> Request | None:
-    """Receive a message that a probe has removed, once: as :func:`ucp_tag_recv_nbx`."""
+    """Receive a message that a probe has removed, once, as :func:`ucp_tag_recv_nbx` does (ucp.h, group COMM)."""
     read = read_param(param)
     return _receive_message(worker, buffer, count, read.datatype, message, read)
 
@@ -218,14 +237,14 @@ def _receive_message(
 ) -> Request | None:
     tags = _receiver(worker)
     if not isinstance(message, TagMessage):
-        raise wrong_type("message", "what ucp_tag_probe_nb() has removed", message)
+        raise wrong_type("message", "a message that ucp_tag_probe_nb() has removed", message)
     if message.worker is not worker or message.claim is None:
-        raise invalid_param("message: expected what a probe of this worker has removed, and nobody has received")
+        raise invalid_param("message: expected one that a probe of this worker has removed, not received yet")
     return tags.receive_message(message, destination(buffer, count, datatype), read)
 
 
 def ucp_tag_recv_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_info]:
-    """(status of a receive, what is known of its message), of which nothing is set while it is UCS_INPROGRESS."""
+    """Return (status, information) of a receive, without information before its end (ucp.h, group COMM)."""
     found = request_of(request)
     if not isinstance(found, TagReceive):
         raise wrong_type("request", "a request of a tagged receive", request)
@@ -233,7 +252,7 @@ def ucp_tag_recv_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_inf
 
 
 def ucp_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_info]:
-    """(status of any request, what is known of its message if it is a tagged receive). Deprecated."""
+    """Return (status of any request, information of a tagged receive). Deprecated (``ucp_compat.h``)."""
     found = request_of(request)
     if isinstance(found, TagReceive) and found.done:
         return found.code, found.info
@@ -241,8 +260,8 @@ def ucp_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_info]:
 
 
 def _of_own(req: Any) -> ReadParam:
-    """What ``_nbr`` calls are given: memory for the request, and no callback."""
-    read = ReadParam()
+    """Read the arguments of ``_nbr`` calls: memory for the request, and no callback."""
+    read = unset()
     read.request = req
     return read
 

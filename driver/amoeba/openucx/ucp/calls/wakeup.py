@@ -1,4 +1,7 @@
-"""Sleeping until there is something to do (group WAKEUP of ucp.h)."""
+"""Sleeping until there is something to do (group WAKEUP of ucp.h).
+
+All calls raise INVALID_PARAM without UCP_FEATURE_WAKEUP.
+"""
 
 from typing import Any
 
@@ -22,26 +25,32 @@ def _wakeup(worker: Worker, call: str) -> Wakeup:
 
 
 def ucp_worker_get_efd(worker: Worker) -> int:
-    """A descriptor that becomes readable when there is something to do, after ``ucp_worker_arm``. It is the worker's.
+    """Return a descriptor of the worker that becomes readable at the next event after ``ucp_worker_arm``.
 
-    Raises INVALID_PARAM without UCP_FEATURE_WAKEUP, UNSUPPORTED if the worker was made with an ``event_fd``.
+    Raises UNSUPPORTED if the worker was made with an ``event_fd`` (ucp.h, group WAKEUP).
     """
     return _wakeup(worker, "ucp_worker_get_efd").descriptor
 
 
 def ucp_worker_arm(worker: Worker) -> None:
-    """Ask to be woken by the next event. Raises BUSY if there is one already: make progress first, then ask again."""
+    """Ask to be woken by the next event (ucp.h, group WAKEUP).
+
+    Raises BUSY if an event is there already: make progress first, then ask again.
+    """
     if not _wakeup(worker, "ucp_worker_arm").arm():
-        raise ucs_error(UcsStatus.UCS_ERR_BUSY, "there is something to do: make progress until there is not")
+        raise ucs_error(UcsStatus.UCS_ERR_BUSY, "events are waiting: make progress first")
 
 
 def ucp_worker_wait(worker: Worker) -> None:
-    """Sleep until there is something to do; makes no progress itself."""
+    """Sleep until there is something to do, without making progress (ucp.h, group WAKEUP)."""
     _wakeup(worker, "ucp_worker_wait").wait()
 
 
 def ucp_worker_wait_mem(worker: Worker, address: Any) -> None:
-    """Sleep until memory changes, or there is something to do. ``address``: a buffer of up to 4096 bytes."""
+    """Sleep until memory changes, or there is something to do (ucp.h, group WAKEUP).
+
+    ``address``: a buffer of up to 4096 bytes.
+    """
     wakeup = _wakeup(worker, "ucp_worker_wait_mem")
     try:
         view = view_of(address, name="address")
@@ -53,5 +62,5 @@ def ucp_worker_wait_mem(worker: Worker, address: Any) -> None:
 
 
 def ucp_worker_signal(worker: Worker) -> None:
-    """Wake whoever sleeps for this worker. Safe in any thread; several count as one."""
+    """Wake the sleepers of this worker. Safe in any thread; several signals count as one (ucp.h, group WAKEUP)."""
     _wakeup(worker, "ucp_worker_signal").signal()

@@ -21,11 +21,11 @@ __all__ = [
 ]
 
 DEBUG_STRING = 256
-"""Most characters of what ucp_request_query says of a request."""
+"""Maximum characters of ucp_request_query's description of a request."""
 
 
 def checked_worker(worker: Worker) -> Worker:
-    """The worker, if it is one and open. Raises INVALID_PARAM."""
+    """Return the worker if it is open. Raises INVALID_PARAM."""
     if not isinstance(worker, Worker):
         raise wrong_type("worker", "a worker, as ucp_worker_create() returns it", worker)
     worker._check_open()
@@ -33,8 +33,11 @@ def checked_worker(worker: Worker) -> Worker:
 
 
 def ucp_worker_create(context: Context, params: ucp_worker_params_t) -> Worker:
-    """Make a worker. Raises NO_RESOURCE if the NIC has no context left, of which a worker takes one, or two where the
-    features have streams or active messages."""
+    """Make a worker (ucp.h, group WORKER).
+
+    Raises NO_RESOURCE if the NIC has too few free contexts: a worker takes one, or two if the features have streams
+    or active messages.
+    """
     if not isinstance(context, Context):
         raise wrong_type("context", "a context, as ucp_init() returns it", context)
     context._check_open()
@@ -42,37 +45,40 @@ def ucp_worker_create(context: Context, params: ucp_worker_params_t) -> Worker:
 
 
 def ucp_worker_destroy(worker: Worker) -> None:
-    """Close a worker and its endpoints; what is under way ends with CANCELED, posted receives, too."""
+    """Close a worker and its endpoints (ucp.h, group WORKER).
+
+    Outstanding operations and posted receives end with CANCELED.
+    """
     checked_worker(worker).close()
 
 
 def ucp_worker_progress(worker: Worker) -> int:
-    """Go on with everything that can go on; 0 if nothing did. Not to be called from callbacks: INVALID_PARAM."""
+    """Go on with everything that can go on; return 0 if nothing did. Raises INVALID_PARAM inside a callback."""
     if worker.__class__ is not Worker:
         checked_worker(worker)
     return worker.progress()
 
 
 def ucp_worker_get_address(worker: Worker) -> tuple[bytes, int]:
-    """(address, its length): what peers make endpoints to this worker with."""
+    """Return (address, its length), with which peers make endpoints to this worker (ucp.h, group WORKER)."""
     address = checked_worker(worker).pack_address()
     return address, len(address)
 
 
 def ucp_worker_release_address(worker: Worker, address: bytes) -> None:
-    """Nothing but checks: Python frees it."""
+    """Check the address of a worker, which Python frees (ucp.h, group WORKER)."""
     checked_worker(worker)
     WorkerAddress.unpack(address)
 
 
 def ucp_worker_address_query(address: bytes, attr: ucp_worker_address_attr_t) -> ucp_worker_address_attr_t:
-    """Fill ``attr`` with what an address says; returns it."""
+    """Fill ``attr`` with the contents of an address, and return it (ucp.h, group WORKER)."""
     attr = ucp_worker_address_attr_t.expected(attr)
     return attr.fill(worker_uid=WorkerAddress.unpack(address).uid)
 
 
 def ucp_worker_query(worker: Worker, attr: ucp_worker_attr_t) -> ucp_worker_attr_t:
-    """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
+    """Fill ``attr`` with the fields of its mask, without a mask with all, and return it (ucp.h, group WORKER)."""
     attr = ucp_worker_attr_t.expected(attr)
     address = checked_worker(worker).pack_address()
     return attr.fill(
@@ -86,5 +92,5 @@ def ucp_worker_query(worker: Worker, attr: ucp_worker_attr_t) -> ucp_worker_attr
 
 
 def ucp_worker_print_info(worker: Worker, stream: TextIO | None = None) -> None:
-    """Print what the worker is and has."""
+    """Print to ``stream`` what the worker is and has (ucp.h, group WORKER)."""
     print(checked_worker(worker).describe(), file=sys.stdout if stream is None else stream)

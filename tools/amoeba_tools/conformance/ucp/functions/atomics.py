@@ -81,13 +81,13 @@ def changes(pair: Pair, name: str, call: Any) -> None:
 
 @post.says(4179, "This routine posts an atomic memory operation to a remote value.")
 def post_adds(pair: Pair) -> None:
-    """And wraps."""
+    """Add beyond the largest number, too, which wraps."""
     changes(pair, "ADD", posted)
 
 
 @post.says(4188, "One of ucp_atomic_post_op_t.")
 def post_does_and_or_and_xor(pair: Pair) -> None:
-    """Bit by bit, of 4 and 8 bytes."""
+    """Compare bit by bit, of 4 and 8 bytes."""
     for name in ("AND", "OR", "XOR"):
         changes(pair, name, posted)
 
@@ -110,7 +110,7 @@ def post_takes_the_lowest_bytes_of_the_value(pair: Pair) -> None:
     "ucp_worker_flush_nb to guarantee that the remote value has been updated.",
 )
 def a_flush_of_either_kind_updates_the_value(pair: Pair) -> None:
-    """Ten additions before each."""
+    """Post ten additions before each."""
     region = number(pair, 0, 8)
     for total in (10, 20):
         for _ in range(10):
@@ -125,13 +125,13 @@ def a_flush_of_either_kind_updates_the_value(pair: Pair) -> None:
 
 @fetch_nb.says(4204, "This routine will post an atomic fetch operation to remote memory.")
 def fetch_adds(pair: Pair) -> None:
-    """And wraps."""
+    """Add beyond the largest number, too, which wraps."""
     changes(pair, "ADD", fetched)
 
 
 @fetch_nb.says(4221, "One of ucp_atomic_fetch_op_t.")
 def fetch_does_and_or_xor_and_swap(pair: Pair) -> None:
-    """Bit by bit, of 4 and 8 bytes."""
+    """Compare bit by bit, of 4 and 8 bytes."""
     for name in ("AND", "OR", "XOR", "SWAP"):
         changes(pair, name, fetched)
 
@@ -166,7 +166,7 @@ def fetch_compares_and_swaps(pair: Pair) -> None:
     "schedule invocation of the call-back routine cb upon completion of the atomic operation.",
 )
 def fetch_calls_back_when_the_result_is_there(pair: Pair) -> None:
-    """Once, with request and status; the result is filled then."""
+    """Expect one call, with request and status; the result is filled then."""
     region, result, calls, seen = number(pair, 9, 8), bytearray(8), Calls(), []
 
     def note(*told: Any) -> None:
@@ -204,25 +204,25 @@ def fetches_are_one_after_the_other(pair: Pair) -> None:
 
 @op_nbx.says(4279, "Result=Y; Y+=X")
 def op_adds(pair: Pair) -> None:
-    """And wraps; without a reply buffer."""
+    """Add beyond the largest number, too, which wraps; without a reply buffer."""
     changes(pair, "ADD", operated)
 
 
 @op_nbx.says(4289, "Result=Y; Y&=X")
 def op_does_and(pair: Pair) -> None:
-    """Bit by bit."""
+    """Compare bit by bit."""
     changes(pair, "AND", operated)
 
 
 @op_nbx.says(4292, "Result=Y; Y|=X")
 def op_does_or(pair: Pair) -> None:
-    """Bit by bit."""
+    """Compare bit by bit."""
     changes(pair, "OR", operated)
 
 
 @op_nbx.says(4295, "Result=Y; Y^=X")
 def op_does_xor(pair: Pair) -> None:
-    """Bit by bit."""
+    """Compare bit by bit."""
     changes(pair, "XOR", operated)
 
 
@@ -278,7 +278,7 @@ def op_takes_one_element(pair: Pair) -> None:
 
 @op_nbx.says(4305, "The size of each element is specified by ucp_request_param_t.datatype")
 def op_takes_elements_of_4_and_8_bytes(pair: Pair) -> None:
-    """Others, pieces, and no datatype are INVALID_PARAM."""
+    """Use other sizes, pieces, and no datatype, which are INVALID_PARAM."""
     region = number(pair, 5, 8)
     datatypes = [ucp.ucp_dt_make_contig(size) for size in (1, 2, 16)]
     for asked in (None, *(param(datatype=each) for each in (*datatypes, ucp.ucp_dt_make_iov()))):
@@ -336,7 +336,7 @@ def what_cannot_be_meant_changes_nothing(pair: Pair, call: Any) -> None:
     (op_nbx, 4309, "Remote key handle for the remote memory address.", operated),
 )
 def memory_that_peers_may_not_write_stays(pair: Pair, call: Any) -> None:
-    """REJECTED, from the operation or from the flush."""
+    """Expect REJECTED, from the operation or from the flush."""
     held = bytearray(b"\xee" * 8 + (5).to_bytes(8, "little") + b"\xee" * 8)
     prot = ucp.UCP_MEM_MAP_PROT_REMOTE_READ | ucp.UCP_MEM_MAP_PROT_LOCAL_READ | ucp.UCP_MEM_MAP_PROT_LOCAL_WRITE
     region = pair.memory(bytes(held), prot=prot)

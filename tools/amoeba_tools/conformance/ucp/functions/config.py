@@ -35,7 +35,7 @@ def a_file_that_is_not_there_is_no_error(pair: Pair) -> None:
     "The routine releases the configuration descriptor that was allocated through ucp_config_read() routine.",
 )
 def a_released_configuration_cannot_be_used(pair: Pair) -> None:
-    """Nor released again."""
+    """Release it again, too, which fails."""
     config = ucp.ucp_config_read(None, None)
     ucp.ucp_config_release(config)
     with expect_status("changing it", INVALID):

@@ -32,7 +32,7 @@ def exchanged(pair: Pair, ep: Any, to: Entity) -> bytes:
 
 @create.says(2494, "This function is non-blocking, and communications may begin immediately after it returns.")
 def an_endpoint_can_be_used_at_once(pair: Pair) -> None:
-    """Though the other worker has made none, and has made no progress."""
+    """Use it though the other worker has made none, and has made no progress."""
     near, far = pair.entity(0), pair.entity(1)
     expect_equal("message", exchanged(pair, near.connect(far), far), b"hello")
 
@@ -103,7 +103,7 @@ def what_was_sent_is_delivered_before(pair: Pair, call: Close) -> None:
     (close_nbx, 2567, "However, resources are released and the endpoint can no longer be used.", by_nbx),
 )
 def a_closed_endpoint_cannot_be_used(pair: Pair, call: Close) -> None:
-    """Nor be closed again."""
+    """Close it again, too, which fails."""
     near, _far = pair.couple()
     pair.finish(call(near.ep))
     with expect_status("sending", INVALID):
@@ -143,7 +143,7 @@ def an_endpoint_is_printed(pair: Pair) -> None:
 
 @query.says(4634, "This routine fetches information about the endpoint.")
 def an_endpoints_name_is_told(pair: Pair) -> None:
-    """Socket addresses are not, of one that has none: NOT_CONNECTED."""
+    """Query also socket addresses, of an endpoint without one: NOT_CONNECTED."""
     near, far = pair.entity(0), pair.entity(1)
     ep = near.connect(far, name="called")
     expect_equal("name", ucp.ucp_ep_query(ep, ucp.ucp_ep_attr_t()).name, "called")

@@ -102,7 +102,7 @@ def with_nothing_under_way_it_is_over(pair: Pair, call: Any) -> None:
     ),
 )
 def it_calls_back_when_all_is_done(pair: Pair, call: Any) -> None:
-    """Once, with its request; the bytes are there then."""
+    """Expect one call, with its request; the bytes are there then."""
     region, calls, seen = pair.memory(LONG), Calls(), []
 
     def note(*told: Any) -> None:

@@ -41,7 +41,7 @@ def called(client: Entity, listener: Any, **params: Any) -> Any:
     "right away or by calling ucp_ep_create",
 )
 def a_request_is_accepted(pair: Pair) -> None:
-    """Messages go both ways."""
+    """Send messages both ways."""
     (server, listener, requests), client = listening(pair), pair.entity(0)
     ep = called(client, listener)
     pair.wait(lambda: requests, "a connection request")
@@ -56,7 +56,7 @@ def a_request_is_accepted(pair: Pair) -> None:
     "able to handle incoming connections.",
 )
 def a_listener_needs_a_handler(pair: Pair) -> None:
-    """And an address: INVALID_PARAM otherwise."""
+    """Leave out the handler, and the address: INVALID_PARAM."""
     for params in (ucp.ucp_listener_params_t(sockaddr=LOCAL), ucp.ucp_listener_params_t()):
         with expect_status(f"{params}", INVALID):
             ucp.ucp_listener_create(pair.far.worker, params)
@@ -68,7 +68,7 @@ def a_listener_needs_a_handler(pair: Pair) -> None:
     "requests on it.",
 )
 def a_destroyed_listener_cannot_be_used(pair: Pair) -> None:
-    """Nor destroyed again."""
+    """Destroy it again, too, which fails."""
     _server, listener, _requests = listening(pair)
     ucp.ucp_listener_destroy(listener)
     with expect_status("query", INVALID):
@@ -104,7 +104,7 @@ def who_calls_is_told(pair: Pair) -> None:
     "status UCS_ERR_REJECTED.",
 )
 def a_rejected_client_hears_of_it(pair: Pair) -> None:
-    """Once."""
+    """Expect one call of its error handler."""
     (_server, listener, requests), client = listening(pair), pair.entity(0)
     heard: list[Any] = []
     handler = ucp.ucp_err_handler_t(lambda arg, ep, status: heard.append(status), None)

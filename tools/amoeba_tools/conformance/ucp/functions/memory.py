@@ -70,7 +70,7 @@ def memory_is_registered_where_it_is(pair: Pair) -> None:
 
 @mem_map.says(2774, "error is an erroneous combination of the parameters.")
 def wrong_combinations_are_errors(pair: Pair) -> None:
-    """No address without ALLOCATE, FIXED without it or without an address, no length."""
+    """Use no address without ALLOCATE, FIXED without it or without an address, no length."""
     held = bytearray(4096)
     for params in (
         Params(length=16),
@@ -89,7 +89,7 @@ def wrong_combinations_are_errors(pair: Pair) -> None:
     "The enumeration list describes the memory mapping protections supported by the ucp_mem_map() function.",
 )
 def rights_are_kept(pair: Pair) -> None:
-    """Memory that peers may only read is not written, and the other way round."""
+    """Write memory that peers may only read, which stays; and the other way round."""
     local = ucp.UCP_MEM_MAP_PROT_LOCAL_READ | ucp.UCP_MEM_MAP_PROT_LOCAL_WRITE
     for right, reads, writes in (
         (ucp.UCP_MEM_MAP_PROT_REMOTE_READ, OK, REJECTED),
@@ -143,7 +143,7 @@ def memory_is_unmapped_by_its_context(pair: Pair) -> None:
 
 @query.says(2823, "This routine returns address and length of memory segment mapped with ucp_mem_map() routine.")
 def address_and_length_are_told(pair: Pair) -> None:
-    """Exactly those of registered memory; only what the mask asks for is filled."""
+    """Expect exactly those of registered memory; only the fields of the mask are filled."""
     held = bytearray(48)
     memh = ucp.ucp_mem_map(pair.far.context, Params(address=held, length=40))
     pair.keep(lambda: ucp.ucp_mem_unmap(pair.far.context, memh))
@@ -184,7 +184,7 @@ def advice_changes_nothing(pair: Pair) -> None:
 
 @advise.says(2914, "The memory range must belong to the memh")
 def advice_is_about_mapped_memory(pair: Pair) -> None:
-    """Beyond it, and incomplete, it is INVALID_PARAM."""
+    """Use advice beyond it, and incomplete advice, which are INVALID_PARAM."""
     region = pair.memory(8)
     for given in (
         ucp.ucp_mem_advise_params_t(address=region.address, length=9, advice=ucp.UCP_MADV_NORMAL),
@@ -287,7 +287,7 @@ def addresses_outside_are_invalid(pair: Pair) -> None:
     "This routine destroys the RKEY object and the memory that was allocated using the ucp_ep_rkey_unpack() routine.",
 )
 def a_destroyed_key_cannot_be_used(pair: Pair) -> None:
-    """Nor destroyed again; another of the same memory goes on."""
+    """Destroy it again, too, which fails; another key of the same memory goes on."""
     region = pair.memory(8)
     other = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     ucp.ucp_rkey_destroy(other)

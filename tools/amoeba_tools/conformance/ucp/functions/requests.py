@@ -35,7 +35,7 @@ def receive(pair: Pair, tag: int, calls: Calls | None = None) -> object:
 
 @query.says(2478, "Get information about ucp_request.")
 def status_and_kind_of_memory_are_told(pair: Pair) -> None:
-    """While it goes on, and at its end; the string is as long as asked for at most."""
+    """Query while it goes on, and at its end; the string has at most the requested length."""
     request = receive(pair, 0x71)
     found = ucp.ucp_request_query(request, ucp.ucp_request_attr_t())
     expect_equal("attributes", (found.status, found.mem_type), (IN_PROGRESS, ucp.UCS_MEMORY_TYPE_HOST))
@@ -54,7 +54,7 @@ def status_and_kind_of_memory_are_told(pair: Pair) -> None:
     " UCS_INPROGRESS means that request is in a completed state.",
 )
 def the_status_is_told(pair: Pair) -> None:
-    """UCS_INPROGRESS, then UCS_OK; of what is no request, or freed, INVALID_PARAM."""
+    """Expect UCS_INPROGRESS, then UCS_OK; of other objects, or a freed request, INVALID_PARAM."""
     request = receive(pair, 0x72)
     expect_equal("before", ucp.ucp_request_check_status(request), IN_PROGRESS)
     ucp.ucp_tag_send_nbx(pair.near.ep, b"status", 6, 0x72, None)
@@ -168,7 +168,7 @@ def all_routines_have_to_be_there(pair: Pair) -> None:
     "This routine destroys the datatype object and releases any resources that are associated with the object.",
 )
 def a_destroyed_datatype_cannot_be_used(pair: Pair) -> None:
-    """Nor destroyed again."""
+    """Destroy it again, too, which fails."""
     closes: list[object] = []
     generic = Generic(closes.append)
     ucp.ucp_dt_destroy(generic.datatype)

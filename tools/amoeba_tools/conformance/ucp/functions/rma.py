@@ -168,7 +168,7 @@ def after_a_flush_the_source_can_be_used_again(pair: Pair, call: Call) -> None:
     ),
 )
 def a_put_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
-    """8 bytes: the buffer can be changed at once."""
+    """Put 8 bytes: the buffer can be changed at once."""
     region, calls, data = pair.memory(8), Calls(), bytearray(b"at once!")
     expect_equal("what the call returned", call(pair.near.ep, data, 8, region.address, region.rkey, calls), None)
     data[:] = bytes(8)
@@ -230,7 +230,7 @@ def an_operation_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     "error is returned to user.",
 )
 def nbi_says_whether_the_buffer_is_free(pair: Pair) -> None:
-    """UCS_OK of 8 bytes, and the buffer may be changed; UCS_INPROGRESS of many."""
+    """Expect UCS_OK of 8 bytes, and a free buffer; UCS_INPROGRESS of many."""
     region, data = pair.memory(LONG), bytearray(b"at once!")
     expect_equal("8 bytes", ucp.ucp_put_nbi(pair.near.ep, data, 8, region.address, region.rkey), OK)
     data[:] = bytes(8)
@@ -327,7 +327,7 @@ def completion_at_once_can_be_forbidden_and_demanded(pair: Pair, call: bool) -> 
     ),
 )
 def generic_datatypes_are_refused(pair: Pair, call: bool) -> None:
-    """UNSUPPORTED, and nothing of them is called."""
+    """Expect UNSUPPORTED, and no call of their functions."""
     region, generic = pair.memory(8), Generic(pair.keep)
     function: Any = ucp.ucp_put_nbx if call else ucp.ucp_get_nbx
     with expect_status("a generic datatype", ucp.UcsStatus.UCS_ERR_UNSUPPORTED):
@@ -499,7 +499,7 @@ def memory_beyond_the_keys_is_not_reached(pair: Pair, call: Call) -> None:
     ),
 )
 def many_operations_are_taken_without_progress(pair: Pair, call: Call) -> None:
-    """80 of them, each on bytes of its own; all are done at the flush."""
+    """Post 80 of them, each on bytes of its own; all are done at the flush."""
     count, put = 80, call in (by_put_nbi, by_put_nb, by_put_nbx)
     region = pair.memory(bytes(2 * count) if put else pattern(2 * count))
     buffers = [bytearray(pattern(2 * count)[2 * index : 2 * index + 2] if put else 2) for index in range(count)]
@@ -513,7 +513,7 @@ def many_operations_are_taken_without_progress(pair: Pair, call: Call) -> None:
 
 @get_nbi.says(4072, "Error code as defined by ucs_status_t")
 def a_get_is_in_progress_until_a_flush(pair: Pair) -> None:
-    """UCS_INPROGRESS of 8 bytes; UCS_OK of none."""
+    """Expect UCS_INPROGRESS of 8 bytes; UCS_OK of none."""
     region, buffer = pair.memory(b"contents"), bytearray(8)
     status = ucp.ucp_get_nbi(pair.near.ep, buffer, 8, region.address, region.rkey)
     expect_equal("8 bytes", status, IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""Streams: sends, receives into buffers and by reference, and polling (group COMM)."""
+"""Streams: sends, and receives into buffers (group COMM)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +28,6 @@ send_nb = Function("ucp_stream_send_nb", 3287)
 send_nbx = Function("ucp_stream_send_nbx", 3318)
 recv_nb = Function("ucp_stream_recv_nb", 3599)
 recv_nbx = Function("ucp_stream_recv_nbx", 3640)
-recv_data_nb = Function("ucp_stream_recv_data_nb", 3677)
-request_test = Function("ucp_stream_recv_request_test", 4376)
-data_release = Function("ucp_stream_data_release", 4412)
-worker_poll = Function("ucp_stream_worker_poll", 2216)
 
 WAITALL = ucp.UCP_STREAM_RECV_FLAG_WAITALL
 Call = Callable[..., Any]
@@ -290,7 +286,7 @@ def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
     ),
 )
 def whole_elements_are_received(pair: Pair, call: Call) -> None:
-    """10 bytes are no end of a receive of elements of 4; with 2 more it is over, of 12; what is behind it stays."""
+    """Send 10 bytes, which do not end a receive of elements of 4; 2 more end it with 12, and the rest stays."""
     there(pair, pattern(10))
     buffer, words = bytearray(16), ucp.ucp_dt_make_contig(4)
     request, _ = call(pair.far.ep, buffer, 4, words)
@@ -406,7 +402,7 @@ def a_receive_that_cannot_be_meant_takes_nothing(pair: Pair, call: Call) -> None
     (recv_nbx, 3621, "Operation parameters, see ucp_request_param_t.", into_nbx),
 )
 def pieces_and_packed_data_are_received(pair: Pair, call: Call) -> None:
-    """Into a list of two pieces; by an application's datatype."""
+    """Receive into a list of two pieces; by an application's datatype."""
     one, other = bytearray(3), bytearray(3)
     pieces = [ucp.ucp_dt_iov_t(one, 3), ucp.ucp_dt_iov_t(other, 3)]
     there(pair, b"pieces")
@@ -425,7 +421,7 @@ def pieces_and_packed_data_are_received(pair: Pair, call: Call) -> None:
     "updated by the size of received data.",
 )
 def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
-    """FORCE_IMM_CMPL without data is NO_RESOURCE; NO_IMM_CMPL with data a request."""
+    """Use FORCE_IMM_CMPL without data, which is NO_RESOURCE, and NO_IMM_CMPL with data, which is a request."""
     with expect_status("no data", ucp.UcsStatus.UCS_ERR_NO_RESOURCE):
         ucp.ucp_stream_recv_nbx(pair.far.ep, bytearray(4), 4, param(op_attr_mask=FORCE_IMMEDIATE))
     there(pair, b"data")
@@ -436,192 +432,3 @@ def at_once_or_with_a_request_as_asked(pair: Pair) -> None:
     pair.wait(lambda: calls.told, "a callback")
     expect_equal("calls", calls.told, [(request, OK, 4, 3)])
     ucp.ucp_request_free(request)
-
-
-# By reference
-
-
-@recv_data_nb.says(3650, "This routine receives any available data from endpoint ep.")
-def available_data_is_returned(pair: Pair) -> None:
-    """Receive arrays of bytes, in order, until no data is left."""
-    pair.finish(by_nbx(pair.near.ep, pattern(LONG), LONG))
-    got = b""
-
-    def take() -> bool:
-        nonlocal got
-        while (data := ucp.ucp_stream_recv_data_nb(pair.far.ep)) is not None:
-            got += bytes(data)
-            ucp.ucp_stream_data_release(pair.far.ep, data)
-        return len(got) >= LONG
-
-    pair.wait(take, "all data")
-    expect_equal("data", got, pattern(LONG))
-
-
-@recv_data_nb.says(3661, "NULL - No received data available on the ep.")
-def without_data_there_is_nothing(pair: Pair) -> None:
-    """Receive before data has come, and after all was taken."""
-    expect_equal("before", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
-    there(pair, b"data")
-    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
-    assert data is not None
-    expect_equal("afterwards", ucp.ucp_stream_recv_data_nb(pair.far.ep), None)
-    ucp.ucp_stream_data_release(pair.far.ep, data)
-
-
-@recv_data_nb.says(
-    3652,
-    "If data is immediately available, UCS_STATUS_PTR(_ptr) is returned as a pointer to the data, and "
-    "length is set to the size of the returned data buffer.",
-)
-def data_stays_until_it_is_released(pair: Pair) -> None:
-    """Send more data meanwhile: the first data stays, and a receive gets the rest."""
-    there(pair, b"first")
-    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
-    assert data is not None
-    there(pair, b"second")
-    expect_equal("receive", received(pair, 6), b"second")
-    expect_equal("data", (bytes(data), data.nbytes), (b"first", 5))
-    ucp.ucp_stream_data_release(pair.far.ep, data)
-
-
-@data_release.says(
-    4408,
-    "This routine releases internal UCP data buffer returned by ucp_stream_recv_data_nb when data is "
-    "processed, the application can't use this buffer after calling this function.",
-)
-def data_is_released_once(pair: Pair) -> None:
-    """Release twice: the second time is INVALID_PARAM."""
-    there(pair, b"once")
-    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
-    assert data is not None
-    ucp.ucp_stream_data_release(pair.far.ep, data)
-    with expect_status("the second time", INVALID):
-        ucp.ucp_stream_data_release(pair.far.ep, data)
-
-
-@data_release.says(4405, "Data pointer to release, which was returned from ucp_stream_recv_data_nb.")
-def only_what_was_returned_can_be_released(pair: Pair) -> None:
-    """Release a part of the data, other memory, and by another endpoint: all fail."""
-    there(pair, b"part")
-    data = ucp.ucp_stream_recv_data_nb(pair.far.ep)
-    assert data is not None
-    for what, ep, given in (
-        ("a part", pair.far.ep, data[1:]),
-        ("other memory", pair.far.ep, memoryview(b"part")),
-        ("no memory", pair.far.ep, 5),
-        ("another endpoint", pair.near.ep, data),
-    ):
-        with expect_status(what, INVALID):
-            ucp.ucp_stream_data_release(ep, given)  # type: ignore[arg-type]  # that is what is tried
-    ucp.ucp_stream_data_release(pair.far.ep, data)
-
-
-# Requests
-
-
-@request_test.says(
-    4364,
-    "This routine checks the state and returns current status of the request returned from "
-    "ucp_stream_recv_nb routine.",
-)
-def test_tells_the_status(pair: Pair) -> None:
-    """UCS_INPROGRESS until there is data; then UCS_OK."""
-    request, _ = into_nb(pair.far.ep, bytearray(4), 4)
-    expect_equal("before", ucp.ucp_stream_recv_request_test(request)[0], IN_PROGRESS)
-    pair.finish(by_nbx(pair.near.ep, b"data", 4))
-    pair.wait(lambda: ucp.ucp_stream_recv_request_test(request)[0] is not IN_PROGRESS, "data")
-    expect_equal("after", ucp.ucp_stream_recv_request_test(request), (OK, 4))
-    ucp.ucp_request_free(request)
-
-
-@request_test.says(
-    4369,
-    "The size of the received data in bytes. This value is only valid if the status is UCS_OK. If valid, "
-    "it is always an integral multiple of the datatype size associated with the request.",
-)
-def test_tells_whole_elements(pair: Pair) -> None:
-    """0 bytes while of elements of 3 there are 7 bytes; then 9."""
-    request, _ = into_nb(pair.far.ep, bytearray(12), 4, ucp.ucp_dt_make_contig(3))
-    pair.finish(by_nbx(pair.near.ep, pattern(7), 7))
-    pair.settle()
-    expect_equal("of 7 bytes", ucp.ucp_stream_recv_request_test(request), (IN_PROGRESS, 0))
-    pair.finish(by_nbx(pair.near.ep, pattern(2), 2))
-    pair.wait(lambda: ucp.ucp_stream_recv_request_test(request)[0] is not IN_PROGRESS, "data")
-    expect_equal("of 9 bytes", ucp.ucp_stream_recv_request_test(request), (OK, 9))
-    ucp.ucp_request_free(request)
-
-
-@request_test.says(4365, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
-def test_takes_requests_of_streams_alone(pair: Pair) -> None:
-    """Test a request of a send: INVALID_PARAM."""
-    request = ucp.ucp_stream_send_nbx(pair.near.ep, b"data", 4, param(op_attr_mask=NO_IMMEDIATE))
-    with expect_status("a send", INVALID):
-        ucp.ucp_stream_recv_request_test(request)  # type: ignore[arg-type]  # it is one
-    expect_equal("status", pair.finish(request), OK)
-    received(pair, 4)
-
-
-# Polling
-
-
-@worker_poll.says(
-    2200,
-    "This non-blocking routine returns endpoints on a worker which are ready to consume streaming data.",
-)
-def endpoints_with_data_are_told(pair: Pair) -> None:
-    """Get the endpoints with their user data, and no endpoint before data has come."""
-    near, far = pair.entity(0), pair.entity(1)
-    near.connect(far)
-    far.connect(near, user_data="mine")
-    expect_equal("before", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
-    pair.finish(by_nbx(near.ep, b"data", 4))
-    found: list[Any] = []
-
-    def look() -> bool:
-        found.extend(ucp.ucp_stream_worker_poll(far.worker, 4, 0))
-        return bool(found)
-
-    pair.wait(look, "an endpoint")
-    expect_equal("endpoints", [(each.ep is far.ep, each.user_data) for each in found], [(True, "mine")])
-    expect_equal("data", received(pair, 4, far.ep), b"data")
-    expect_equal("when all was read", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
-
-
-@worker_poll.says(
-    2212,
-    "On success, non-negative value (less or equal max_eps) indicates actual number of endpoints filled in"
-    " poll_eps array.",
-)
-def no_more_endpoints_are_told_than_asked_for(pair: Pair) -> None:
-    """Make two endpoints ready: each is returned once."""
-    near, far = pair.couple()
-    other = (near.connect(far), far.connect(near))
-    for ep in (near.ep, other[0]):
-        pair.finish(by_nbx(ep, b"data", 4))
-    pair.settle()
-    expect_equal("none", ucp.ucp_stream_worker_poll(far.worker, 0, 0), [])
-    told = [ucp.ucp_stream_worker_poll(far.worker, 1, 0) for _ in range(3)]
-    expect_equal("numbers", [len(each) for each in told], [1, 1, 0])
-    expect_equal("endpoints", {told[0][0].ep, told[1][0].ep}, {far.ep, other[1]})
-
-
-@worker_poll.says(2211, "Negative value indicates an error according to ucs_status_t.")
-def polling_needs_a_worker_with_streams(pair: Pair) -> None:
-    """Poll without UCP_FEATURE_STREAM, with a negative number, and an invalid worker: INVALID_PARAM."""
-    entity = pair.entity(0, int(ucp.UCP_FEATURE_TAG))
-    for what, worker, most in (("feature", entity.worker, 1), ("number", pair.far.worker, -1), ("worker", None, 1)):
-        with expect_status(what, INVALID):
-            ucp.ucp_stream_worker_poll(worker, most, 0)  # type: ignore[arg-type]  # that is what is tried
-
-
-for _page in (send_nb, send_nbx):
-    _page.silent(
-        "The user should not modify any part of the buffer after this operation is called, until the "
-        "operation completes.",
-        "asks something of the application",
-    )
-recv_data_nb.silent(
-    "In some cases, receiving data directly into a UCP-supplied buffer can be more optimal",
-    "speed is measured elsewhere",
-)

@@ -68,7 +68,7 @@ def a_message_that_has_come_is_found(pair: Pair) -> None:
 
 @probe.says(3830, "NULL - No match found.")
 def without_a_match_there_is_nothing(pair: Pair) -> None:
-    """No message at all; one with another tag; one that a receive has met."""
+    """Probe without a message, with one of another tag, and with one that a receive has met."""
     worker = pair.far.worker
     expect_equal("no message", ucp.ucp_tag_probe_nb(worker, 0, 0, 1), (None, None))
     sent, _, _ = arrived(pair, b"other", 0x32, remove=False)
@@ -97,7 +97,7 @@ def bits_of_the_mask_have_to_match(pair: Pair) -> None:
 
 @probe.says(3817, "If true (1), the message handle is removed from the UCP library")
 def a_removed_message_is_for_nobody_else(pair: Pair) -> None:
-    """No probe finds it, and a receive with its tag waits for the next."""
+    """Probe again, which finds nothing; a receive with its tag waits for the next."""
     _, message, _ = arrived(pair, b"mine", 0x35)
     expect_equal("another probe", ucp.ucp_tag_probe_nb(pair.far.worker, 0x35, ALL, 1), (None, None))
     buffer, next_one = bytearray(4), bytearray(4)
@@ -247,7 +247,7 @@ def a_failed_receive_leaves_the_message(pair: Pair, call: Receive) -> None:
     " order to track progress of the operation.",
 )
 def nb_of_a_message_always_has_a_request(pair: Pair) -> None:
-    """Though the message is there; and its callback runs."""
+    """Receive though the message is there; the callback runs."""
     _, message, _ = arrived(pair, b"here", 0x3C)
     calls = Calls()
     request = ucp.ucp_tag_msg_recv_nb(pair.far.worker, bytearray(4), 4, BYTE, message, calls)

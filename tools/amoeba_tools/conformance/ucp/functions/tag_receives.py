@@ -205,7 +205,7 @@ def without_a_bit_of_the_mask_messages_come_in_order(pair: Pair, call: Receive) 
     ),
 )
 def receives_are_met_in_the_order_of_posting(pair: Pair, call: Receive) -> None:
-    """Five receives with one tag; each is over when its message is in its buffer, the others go on."""
+    """Post five receives with one tag; each is over when its message is in its buffer, the others go on."""
     buffers = [bytearray(1) for _ in range(5)]
     requests = [call(pair.far.worker, buffer, 1, BYTE, 0x13, ALL) for buffer in buffers]
     for index, request in enumerate(requests):
@@ -234,7 +234,7 @@ def receives_are_met_in_the_order_of_posting(pair: Pair, call: Receive) -> None:
     ),
 )
 def the_callback_runs_when_the_message_is_there(pair: Pair, call: Receive) -> None:
-    """Once, with request, status, and the message's tag and length; the buffer is filled then."""
+    """Expect one call, with request, status, and the message's tag and length; the buffer is filled then."""
     buffer, seen, calls = bytearray(8), [], Calls()
 
     def note(*told: Any) -> None:
@@ -293,7 +293,7 @@ def a_message_that_does_not_fit_is_truncated(pair: Pair, call: Receive) -> None:
 
 @recv_nb.says(3695, "This routine cannot return UCS_OK. It always returns a request handle or an error.")
 def nb_always_has_a_request(pair: Pair) -> None:
-    """Though the message is there; its callback runs, too."""
+    """Receive though the message is there; its callback runs, too."""
     send(pair, b"there", 0x16)
     pair.wait(lambda: ucp.ucp_tag_probe_nb(pair.far.worker, 0x16, ALL, 0)[0], "the message")
     calls = Calls()
@@ -310,7 +310,7 @@ def nb_always_has_a_request(pair: Pair) -> None:
     " should be used.",
 )
 def both_calls_tell_of_a_request_of_the_callers(pair: Pair) -> None:
-    """UCS_INPROGRESS before the message, UCS_OK with tag and length after it."""
+    """Expect UCS_INPROGRESS before the message, UCS_OK with tag and length after it."""
     memory, buffer = ucp.ucp_request_alloc(pair.far.worker), bytearray(4)
     ucp.ucp_tag_recv_nbr(pair.far.worker, buffer, 4, BYTE, 0x17, ALL, memory)
     expect_equal("status before", ucp.ucp_request_check_status(memory), IN_PROGRESS)
@@ -364,7 +364,7 @@ def a_message_that_is_there_is_received_at_once(pair: Pair) -> None:
     " order to track progress of the operation.",
 )
 def with_no_imm_cmpl_there_is_a_request(pair: Pair) -> None:
-    """Though the message is there; the callback gets user_data."""
+    """Receive though the message is there; the callback gets user_data."""
     send(pair, b"there", 0x1A)
     pair.wait(lambda: ucp.ucp_tag_probe_nb(pair.far.worker, 0x1A, ALL, 0)[0], "the message")
     calls = Calls()
@@ -395,7 +395,7 @@ def with_force_imm_cmpl_it_is_now_or_never(pair: Pair) -> None:
     (recv_nbx, 3774, "Number of elements to receive", by_nbx),
 )
 def any_number_can_be_posted(pair: Pair, call: Receive) -> None:
-    """More than the NIC's list holds (64), which are met in order; and taken back."""
+    """Post more than the NIC's list holds (64), which are met in order; and cancel them."""
     count = 70
     buffers = [bytearray(1) for _ in range(count)]
     requests = [call(pair.far.worker, buffer, 1, BYTE, 0x1C, ALL) for buffer in buffers]
@@ -417,7 +417,7 @@ def any_number_can_be_posted(pair: Pair, call: Receive) -> None:
     " routine or the user allocated request for ucp_tag_recv_nbr.",
 )
 def test_tells_status_and_message(pair: Pair) -> None:
-    """UCS_INPROGRESS until the message is there; then UCS_OK, again and again, until it is freed."""
+    """Expect UCS_INPROGRESS until the message is there; then UCS_OK, again and again, until it is freed."""
     request = ucp.ucp_tag_recv_nb(pair.far.worker, bytearray(9), 9, BYTE, 0x20, 0xFF, nothing)
     expect_equal("before", ucp.ucp_tag_recv_request_test(request)[0], IN_PROGRESS)
     send(pair, b"tested", 0x120)
@@ -430,7 +430,7 @@ def test_tells_status_and_message(pair: Pair) -> None:
 
 @request_test.says(4347, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
 def test_tells_how_it_has_failed(pair: Pair) -> None:
-    """CANCELED, and MESSAGE_TRUNCATED with the length of the message."""
+    """Expect CANCELED, and MESSAGE_TRUNCATED with the length of the message."""
     taken_back = ucp.ucp_tag_recv_nb(pair.far.worker, bytearray(9), 9, BYTE, 0x21, ALL, nothing)
     ucp.ucp_request_cancel(pair.far.worker, taken_back)
     pair.wait(lambda: ucp.ucp_tag_recv_request_test(taken_back)[0] is not IN_PROGRESS, "the end")

@@ -204,7 +204,7 @@ def a_completed_send_does_not_read_its_buffer(pair: Pair, call: Send) -> None:
     ),
 )
 def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> None:
-    """Nor does a request come of it, nor does progress call back later."""
+    """Expect no request, and no call of the callback in progress later."""
     calls = Calls()
     request = call(pair, pair.near.ep, b"now", 3, BYTE, 0x55, calls)
     expect_equal("what the call returned", request, None)
@@ -273,7 +273,7 @@ def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
     ),
 )
 def many_sends_are_taken_without_progress(pair: Pair, call: Send) -> None:
-    """More than a ring of the NIC and its copies hold, before anybody receives; they arrive in order."""
+    """Send more than a ring of the NIC and its copies hold, before the first receive; they arrive in order."""
     count = 40
     requests = [call(pair, pair.near.ep, index.to_bytes(2, "big"), 2, BYTE, 0x57) for index in range(count)]
     got = [int.from_bytes(received(pair, 2, 0x57), "big") for _ in range(count)]
@@ -333,7 +333,7 @@ def nbr_says_ok_of_a_send_that_is_over(pair: Pair) -> None:
     "user provided req and return UCS_INPROGRESS status.",
 )
 def nbr_says_in_progress_of_a_send_under_way(pair: Pair) -> None:
-    """More than a packet; the request says the same until the message has been received."""
+    """Send more than a packet; the request says the same until the message has been received."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
     status = ucp.ucp_tag_send_nbr(pair.near.ep, pattern(LONG), LONG, BYTE, 0x5A, memory)
     expect_equal("status of the call", status, IN_PROGRESS)
@@ -385,7 +385,7 @@ def a_synchronous_send_waits_for_its_match(pair: Pair, call: Send) -> None:
     ),
 )
 def a_synchronous_send_always_has_a_request(pair: Pair, call: Send) -> None:
-    """Though the receive is there already, and the message has no bytes."""
+    """Send though the receive is there already, and the message has no bytes."""
     receive = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(4), 4, 0x5C, ALL, None)
     request = call(pair, pair.near.ep, b"", 0, BYTE, 0x5C)
     expect(request is not None, "expected a request, got None")

@@ -68,7 +68,7 @@ def the_feature_is_needed(pair: Pair) -> None:
     "ucp_worker_get_efd to return, even if no event from the underlying interfaces has taken place.",
 )
 def a_signal_ends_a_wait(pair: Pair) -> None:
-    """Given before the call; no matter that nothing has come."""
+    """Signal before the call, without any event."""
     entity = sleeper(pair)
     armed(pair, entity)
     ucp.ucp_worker_signal(entity.worker)
@@ -87,7 +87,7 @@ def a_wait_ends_with_a_signal(pair: Pair) -> None:
 
 @arm.says(2373, "UCS_ERR_BUSY There are unprocessed events which prevent the file descriptor from being armed.")
 def arming_is_busy_after_a_signal(pair: Pair) -> None:
-    """Once; with progress it can be armed again."""
+    """Arm after a signal; with progress it can be armed again."""
     entity = sleeper(pair)
     armed(pair, entity)
     ucp.ucp_worker_signal(entity.worker)

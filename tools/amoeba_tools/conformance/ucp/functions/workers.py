@@ -39,7 +39,7 @@ def a_context_has_many_workers(pair: Pair) -> None:
 
 @destroy.says(2076, "Once the UCP worker destroy the worker handle cannot be used with any UCP routine.")
 def a_destroyed_worker_cannot_be_used(pair: Pair) -> None:
-    """Nor its endpoints; nor is it destroyed again."""
+    """Use its endpoints, too, and destroy it again, which fails."""
     near, _far = pair.couple()
     ucp.ucp_worker_destroy(near.worker)
     for call in (
@@ -135,7 +135,7 @@ def progress_tells_whether_there_was_any(pair: Pair) -> None:
     "Typically, request wait and test routines call this routine to progress any outstanding operations.",
 )
 def progress_is_not_made_in_callbacks(pair: Pair) -> None:
-    """There it is INVALID_PARAM, and what the callback raises comes out of progress."""
+    """Make progress in one: INVALID_PARAM, and progress raises the callback's exceptions."""
     seen: list[ucp.UcsStatus] = []
 
     def again(*told: object) -> None:
