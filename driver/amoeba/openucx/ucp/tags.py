@@ -2,8 +2,8 @@
 
 The NIC matches. The driver takes over messages and receives that do not fit into the NIC
 (:mod:`amoeba.transport.software_matching`), so that both lists are unlimited. A message of up to a packet travels
-in the packet. It is over for the sender when it has been copied, if a piece of memory is free for that, or is delivered. The
-receiver reads a longer one in place, and one that is to be over when it has been matched.
+in the packet. It is over for the sender when it has been copied, if a piece of memory is free for that, or is
+delivered. The receiver reads a longer one in place, and one that is to be over when it has been matched.
 
 A receive that is shorter than a packet, or scattered, lands in memory of the driver: so a message that does not fit
 changes no buffer. A message longer than a packet is read to its destination after its length is known.
