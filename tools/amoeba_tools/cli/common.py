@@ -4,18 +4,14 @@ import contextlib
 import enum
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import default_build, is_kind, known_kinds
 from amoeba.nic.nic import Retransmission
-from amoeba.openucx.ucp.status import UcsError
-from amoeba_model.device import DeviceError
 from amoeba_model.parameters import BUILDS
 from amoeba_model.switch import Switch
 from rich.console import Console
@@ -38,13 +34,13 @@ __all__ = [
     "TimeoutOption",
     "check_writable",
     "chosen_retransmission",
+    "connecting",
     "device_kinds",
     "facts_table",
     "interruptible",
     "kinds_of_ranks",
     "meeting",
     "progress_bar",
-    "readable_errors",
     "switch_of",
 ]
 
@@ -185,11 +181,16 @@ def meeting(listen: str | None, connect: str | None, ranks: int, timeout: float)
             yield rendezvous
     elif connect is not None:
         host, port = _host_and_port(connect, "--connect")
-        typer.echo(f"connecting to {host}:{port}, for {timeout:g} s at most", err=True)
-        with Rendezvous.connect(host, port, timeout=timeout) as rendezvous:
+        with connecting(host, port, timeout) as rendezvous:
             yield rendezvous
     else:
         yield None
+
+
+def connecting(host: str, port: int, timeout: float) -> Rendezvous:
+    """Join the process that listens at an address, after a line that says for how long this process tries."""
+    typer.echo(f"connecting to {host}:{port}, for {timeout:g} s at most", err=True)
+    return Rendezvous.connect(host, port, timeout=timeout)
 
 
 def _announce(host: str, port: int) -> None:
@@ -254,17 +255,3 @@ def interruptible(done_so_far: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted: {escape(done_so_far())}", soft_wrap=True)
         raise typer.Exit(_INTERRUPTED) from None
-
-
-@contextlib.contextmanager
-def readable_errors() -> Iterator[None]:
-    """Turn failures of devices, fabric and UCP into one line on stderr and exit status 1."""
-    try:
-        yield
-    except BrokenPipeError:  # the reader of stdout has closed the pipe, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except (FabricError, UcsError, DeviceError, OSError) as error:
-        # soft wrap: a path with a line break inside can be neither copied nor searched for
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(1) from None

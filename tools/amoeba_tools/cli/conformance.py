@@ -30,7 +30,6 @@ from amoeba_tools.cli.common import (
     kinds_of_ranks,
     meeting,
     progress_bar,
-    readable_errors,
     switch_of,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
@@ -123,7 +122,7 @@ def conformance(
     links, named = Impairments(seed, loss=loss), chosen_retransmission(retransmit_timeout)
     timeouts = named or Retransmission()
     console = Console(stderr=as_json)
-    with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
+    with meeting(listen, connect, 2, timeout) as rendezvous:
         if rendezvous is None:
             fixture = (
                 functools.partial(

@@ -8,7 +8,7 @@ import typer
 from amoeba.devices.endpoint import open_endpoints
 from amoeba_model.impairments import Impairments
 
-from amoeba_tools.cli.common import DeviceOption, LossOption, device_kinds, readable_errors
+from amoeba_tools.cli.common import DeviceOption, LossOption, device_kinds
 
 __all__ = ["endpoint"]
 
@@ -31,7 +31,7 @@ def endpoint(
     -device '{"driver":"vfio-user-pci","socket":{"path":"DIR/nic0.sock","type":"unix"}}'
     """
     kinds = device_kinds(device, count)
-    with readable_errors(), open_endpoints(kinds, socket, impairments=Impairments(seed, loss=loss)) as server:
+    with open_endpoints(kinds, socket, impairments=Impairments(seed, loss=loss)) as server:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: server.stop())
         for path in server.paths:

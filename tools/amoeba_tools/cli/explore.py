@@ -20,7 +20,6 @@ from amoeba_tools.cli.common import (
     facts_table,
     interruptible,
     progress_bar,
-    readable_errors,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
@@ -89,7 +88,6 @@ def explore(
     console = Console(stderr=as_json)
     done = Progress(0, 0, 0)
     with (
-        readable_errors(),
         interruptible(lambda: f"{done.done} of {done.total} results are kept; the same command continues from there"),
     ):
         try:

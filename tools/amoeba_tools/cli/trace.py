@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba_tools.capture import write_pcapng
-from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, readable_errors
+from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds
+from amoeba_tools.cli.errors import readable_errors
 from amoeba_tools.tracing import (
     MOST_EVENTS,
     Recorder,
@@ -84,7 +85,7 @@ def trace(
     if tlps and not any(map(speaks_packets, kinds)):
         raise typer.BadParameter("only a NIC on PCI Express has packets: add --device rtl+pcie", param_hint="--tlps")
     console = Console()
-    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
+    with waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
         check_writable(html, pcapng)
         with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
@@ -110,7 +111,7 @@ def _trace_program(
     """Run a program, print a summary of its operations, and return its exit status."""
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
-    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
+    with waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
         check_writable(html, pcapng)
         with recorder:
             status = _status_of(run)
@@ -141,7 +142,7 @@ def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]
         inner = commands[name].make_context(name, arguments, parent=context.parent)
 
         def command() -> int:
-            with inner:
+            with inner, readable_errors():
                 inner.command.invoke(inner)
             return 0
 
@@ -158,6 +159,8 @@ def _status_of(run: Callable[[], int]) -> int:
         return run()
     except typer.Exit as end:
         return end.exit_code
+    except SystemExit as end:  # of readable_errors
+        return int(end.code or 0)
     except KeyboardInterrupt:
         return _INTERRUPTED
 
