@@ -100,7 +100,12 @@ TimeoutOption = Annotated[
 LossOption = Annotated[float, typer.Option(min=0, max=1, help="Probability that a frame is lost.")]
 RetransmitTimeoutOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Cycles without an answer before a NIC retransmits; 16384, or more between processes."),
+    typer.Option(
+        min=1,
+        max=2**32 - 1,
+        metavar="N",
+        help="Cycles without an answer before a NIC retransmits; 16384, or more between processes.",
+    ),
 ]
 SwitchOption = Annotated[
     SwitchKind,
