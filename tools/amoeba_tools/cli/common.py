@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import default_build, is_kind, known_kinds
 from amoeba.nic.nic import Retransmission
@@ -42,6 +43,7 @@ __all__ = [
     "meeting",
     "progress_bar",
     "switch_of",
+    "writing",
 ]
 
 
@@ -222,6 +224,17 @@ def check_writable(*paths: Path | None) -> None:
             path.unlink()
         elif not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """Name the file in errors of the block that writes it: errors of a full disk name none."""
+    try:
+        yield path
+    except FabricError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:

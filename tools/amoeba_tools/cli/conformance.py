@@ -31,6 +31,7 @@ from amoeba_tools.cli.common import (
     meeting,
     progress_bar,
     switch_of,
+    writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba_tools.conformance import Check, Report, checks, join_pair, open_pair, results, run, select
@@ -161,7 +162,8 @@ def conformance(
     if progress is ProgressModel.AUTO:
         title += ", automatic progress"
     if output is not None:
-        output.write_text(results(report, title), encoding="utf-8")
+        with writing(output):
+            output.write_text(results(report, title), encoding="utf-8")
     if as_json:
         print(json.dumps(_facts(report), indent=2))
     else:

@@ -20,6 +20,7 @@ from amoeba_tools.cli.common import (
     facts_table,
     interruptible,
     progress_bar,
+    writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
@@ -127,13 +128,16 @@ def explore(
         minimised = asked or _minimised(found)
         best = found.front(*minimised) if minimised else []
         if csv is not None:
-            found.write_csv(csv)
+            with writing(csv):
+                found.write_csv(csv)
         if parquet is not None:
-            found.write_parquet(parquet)
+            with writing(parquet):
+                found.write_parquet(parquet)
         if plot is not None:
             if not minimised:
                 raise typer.BadParameter("nothing to draw: expected two columns with numbers", param_hint="--plot")
-            plot.write_text(found.plot(*minimised))
+            with writing(plot):
+                plot.write_text(found.plot(*minimised))
     if as_json:
         print(json.dumps([{**row, "front": row in best} for row in found.rows], indent=2))
     else:

@@ -22,6 +22,7 @@ from amoeba_tools.cli.common import (
     connecting,
     device_kinds,
     progress_bar,
+    writing,
 )
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba_tools.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
@@ -219,9 +220,11 @@ def perf(
     if old is not None:
         _compare(output.told, old, Console(stderr=as_json or as_csv))
     if plot is not None and output.told:
-        plot.write_text(plot_of(output.told, quantity))
+        with writing(plot):
+            plot.write_text(plot_of(output.told, quantity))
     if html is not None and output.told:
-        html.write_text(page_of(output.told))
+        with writing(html):
+            html.write_text(page_of(output.told))
     if output.interrupted:
         raise typer.Exit(_INTERRUPTED)
     if output.wrong:

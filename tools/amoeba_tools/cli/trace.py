@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba_tools.capture import write_pcapng
-from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds
+from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, writing
 from amoeba_tools.cli.errors import readable_errors
 from amoeba_tools.tracing import (
     MOST_EVENTS,
@@ -172,13 +172,14 @@ def _write(
     """Write the requested files, and print their paths."""
     if html is not None:
         started = time.monotonic()
-        with _saying(console, "writing the page"):
+        with _saying(console, "writing the page"), writing(html):
             shown = write_page(html, recordings, title)
         took = time.monotonic() - started
         console.print(f"page of {shown:,} operations: {html}" + (f", in {took:.0f} s" if took > 2 else ""))
     if pcapng is not None:
         longest = max(recordings, key=lambda one: len(one.frames), default=None)
-        write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
+        with writing(pcapng):
+            write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
         several = f", of the busiest of {len(recordings)} networks" if len(recordings) > 1 else ""
         console.print(f"frames: {pcapng}{several}")
     for path in waveforms:

@@ -110,7 +110,9 @@ class Exploration:
             raise fabric_error(
                 Errno.FI_ENOSYS, f"Parquet needs pyarrow: {installation('parquet')} ({error})"
             ) from error
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(self.rows)), path)
+        content = io.BytesIO()  # pyarrow would remove a file that it cannot write, also a device
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(self.rows)), content)
+        Path(path).write_bytes(content.getvalue())
 
 
 def _is_number(value: Any) -> bool:
