@@ -3,6 +3,7 @@
 Covers ``cli/errors.py``.
 """
 
+import json
 import os
 import re
 import shlex
@@ -14,7 +15,7 @@ import typer
 from amoeba_tools.cli import app
 from typer.testing import CliRunner
 
-from tests.support.commands import AMOEBA
+from tests.support.commands import AMOEBA, usage_error
 
 ROOT = typer.main.get_command(app)
 DATA = Path(__file__).parents[1] / "data"
@@ -180,6 +181,27 @@ def test_a_file_that_cannot_be_written_is_one_line(option, place, tmp_path):
 @pytest.mark.parametrize("option", WRITING.keys() - {("explore", "store")}, ids="-".join)
 def test_a_file_in_no_folder_is_one_line(option, tmp_path):
     is_one_line(run(*WRITING[option], f"--{option[1]}", tmp_path / "missing" / "out"), "out")
+
+
+OTHER_FORMATS = {option: ".png" for option in WRITING if option[1] not in ("plot", "store")}
+OTHER_FORMATS |= {("trace", "vcd"): ".fst", ("trace", "fst"): ".vcd"}
+
+
+@pytest.mark.parametrize("option", OTHER_FORMATS, ids="-".join)
+def test_a_name_of_another_format_is_a_usage_error(option, tmp_path):
+    run_up_to = WRITING.get(option, ("trace",))
+    result = run(*run_up_to, f"--{option[1]}", tmp_path / f"out{OTHER_FORMATS[option]}")
+    said = usage_error(result)
+    assert f"--{option[1]}" in said
+    assert re.search(r"expected a file name that ends in \.", said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_chooses_the_format_of_conformance(tmp_path):
+    for name in ("out.json", "out.md"):
+        assert run("conformance", "--page", "fi_poll", "-o", tmp_path / name).exit_code == 0
+    assert json.loads((tmp_path / "out.json").read_text())["passed"]
+    assert (tmp_path / "out.md").read_text().startswith("# ")
 
 
 @pytest.mark.parametrize("option", READING, ids="-".join)

@@ -43,6 +43,7 @@ __all__ = [
     "meeting",
     "progress_bar",
     "switch_of",
+    "writes",
     "writing",
 ]
 
@@ -210,6 +211,26 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
     return host, int(port)
+
+
+_FORMATS = (".csv", ".fst", ".html", ".json", ".md", ".parquet", ".pcapng", ".pdf", ".png", ".svg", ".vcd")
+
+
+def writes(*endings: str) -> Callable[[typer.CallbackParam, Path | None], Path | None]:
+    """Return the callback of an option whose file has one of these formats.
+
+    A name that ends in another known format is a usage error.
+    """
+
+    def check(option: typer.CallbackParam, path: Path | None) -> Path | None:
+        if path is not None and path.suffix.lower() in set(_FORMATS) - set(endings):
+            expected = " or ".join(endings)
+            raise typer.BadParameter(
+                f"expected a file name that ends in {expected}, got {str(path)!r}", param_hint=option.opts[0]
+            )
+        return path
+
+    return check
 
 
 def check_writable(*paths: Path | None) -> None:

@@ -31,6 +31,7 @@ from amoeba_tools.cli.common import (
     meeting,
     progress_bar,
     switch_of,
+    writes,
     writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
@@ -84,7 +85,10 @@ def conformance(
     ] = ProgressModel.MANUAL,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.md", help="Write all results to this file, as Markdown."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=writes(".md", ".json"),
+            help="Write all results to this file: JSON for FILE.json, else Markdown.",
+        ),
     ] = None,
     listen: ListenOption = None,
     connect: ConnectOption = None,
@@ -163,7 +167,8 @@ def conformance(
         title += ", automatic progress"
     if output is not None:
         with writing(output):
-            output.write_text(results(report, title), encoding="utf-8")
+            as_file = json.dumps(_facts(report), indent=2) if output.suffix == ".json" else results(report, title)
+            output.write_text(as_file, encoding="utf-8")
     if as_json:
         print(json.dumps(_facts(report), indent=2))
     else:

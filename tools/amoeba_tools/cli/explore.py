@@ -20,6 +20,7 @@ from amoeba_tools.cli.common import (
     facts_table,
     interruptible,
     progress_bar,
+    writes,
     writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
@@ -64,9 +65,12 @@ def explore(
     store: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder that keeps the results. The user's cache if absent.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", callback=writes(".csv"), help="Write the table to this file.")
+    ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the table to this file.")
+        Path | None,
+        typer.Option(metavar="FILE.parquet", callback=writes(".parquet"), help="Write the table to this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front.")] = None,
     pareto: Annotated[

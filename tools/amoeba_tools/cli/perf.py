@@ -22,6 +22,7 @@ from amoeba_tools.cli.common import (
     connecting,
     device_kinds,
     progress_bar,
+    writes,
     writing,
 )
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
@@ -138,7 +139,8 @@ def perf(
     ] = None,
     quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and a table.")
+        Path | None,
+        typer.Option(metavar="FILE.html", callback=writes(".html"), help="Write a page with plots and a table."),
     ] = None,
 ) -> None:
     """Run the tests of ucx_perftest or of libfabric's fabtests, with their names and ucx_perftest's columns.

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba_tools.capture import write_pcapng
-from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, writing
+from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, writes, writing
 from amoeba_tools.cli.errors import readable_errors
 from amoeba_tools.tracing import (
     MOST_EVENTS,
@@ -50,10 +50,18 @@ def trace(
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
-    html: Annotated[Path | None, typer.Option(help="Write the trace as a page for a browser.")] = None,
-    pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
-    vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
-    fst: Annotated[Path | None, typer.Option(help="Write them in FST, a much smaller format.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(callback=writes(".html"), help="Write the trace as a page for a browser.")
+    ] = None,
+    pcapng: Annotated[
+        Path | None, typer.Option(callback=writes(".pcapng"), help="Write the frames to this file, for Wireshark.")
+    ] = None,
+    vcd: Annotated[
+        Path | None, typer.Option(callback=writes(".vcd"), help="Write waveforms of the RTL NICs to this file.")
+    ] = None,
+    fst: Annotated[
+        Path | None, typer.Option(callback=writes(".fst"), help="Write them in FST, a much smaller format.")
+    ] = None,
     tlps: Annotated[bool, typer.Option("--tlps", help="Print the PCI Express packets of rtl+pcie.")] = False,
     events: Annotated[
         int, typer.Option(min=1, help="Maximum number of events to record of a program.")
