@@ -204,6 +204,43 @@ def test_the_name_chooses_the_format_of_conformance(tmp_path):
     assert (tmp_path / "out.md").read_text().startswith("# ")
 
 
+HUGE = 10**22
+MAX_WORK = {"updates", "operations", "runs", "iterations", "warmup", "jobs"}
+"""Options that take as much work as one wants."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (("gups", "--table-size", 4), ("ranks", "window", "seed")),
+        (PERF, ("outstanding", "header", "port", "size", "peers")),
+        (("trace",), ("events",)),
+        (("info", "-n", "10.0.0.1"), ("port",)),
+        (("pdcs",), ("close",)),
+        (("replay", DATA / "libfabric-1.17-sockets.npz", "--cells", "SUM/INT8"), ("vector", "offset")),
+        (
+            ("soak", "--operations", 2, "--switch", "drop"),
+            ("ranks", "window", "seed", "buffer", "mark", "retransmit-timeout", "retransmit-limit", "patience"),
+        ),
+        (("conformance", "--page", "fi_poll", "--switch", "drop"), ("seed", "buffer", "retransmit-timeout")),
+        (("endpoint", "--socket", "/dev/null/x"), ("count", "seed")),
+    ],
+    ids=lambda each: each[0],
+)
+def test_huge_numbers_are_executed_or_refused(arguments, options):
+    numbers = {
+        (param.name or "").replace("_", "-")
+        for param in COMMANDS[(arguments[0],)].params
+        if param.type_descriptor.annotation in (int, float)
+    }
+    taken = {"table-size", "loss", "timeout", "delay", "percentile", "seconds"} | MAX_WORK
+    taken |= {"duplication", "reordering", "corruption"}
+    assert numbers - taken <= {*options}
+    for option in options:
+        result = run(*arguments, f"--{option}", HUGE)
+        assert result.exception is None or isinstance(result.exception, SystemExit), (option, result.exception)
+
+
 @pytest.mark.parametrize("option", READING, ids="-".join)
 @pytest.mark.parametrize("content", [b"", b"[{]", b"\xff\xfe", b"PK\x03\x04", None], ids=str)
 def test_a_file_with_other_content_is_one_line(option, content, tmp_path):

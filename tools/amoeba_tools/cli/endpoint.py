@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from amoeba.devices.addresses import MOST_NICS
 from amoeba.devices.endpoint import open_endpoints
 from amoeba_model.impairments import Impairments
 
@@ -17,7 +18,8 @@ def endpoint(
     socket: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the sockets nic0.sock, nic1.sock ...")],
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     count: Annotated[
-        int | None, typer.Option(min=1, help="Number of NICs. 2 if absent, or as many as --device lists.")
+        int | None,
+        typer.Option(min=1, max=MOST_NICS, help="Number of NICs. 2 if absent, or as many as --device lists."),
     ] = None,
     loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed that decides which frames are lost.")] = 0,
