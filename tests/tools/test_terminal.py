@@ -87,8 +87,19 @@ def test_who_connects_is_told_where_and_for_how_long(command):
     assert "nobody listened" in result.stderr
 
 
-def test_who_listens_waits_no_longer_than_he_says():
-    result = run("gups", "--listen", "127.0.0.1:0", "--timeout", 0.2)
+def test_a_client_of_perf_says_where_and_for_how_long_it_connects():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        port = nobody.getsockname()[1]
+        result = run("perf", "127.0.0.1", "-t", "tag_lat", "-p", port, "--timeout", 0.3)
+    assert result.exit_code == 1
+    assert f"connecting to 127.0.0.1:{port}, for 0.3 s at most" in result.stderr
+    assert "nobody listened" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("gups", "--listen", "127.0.0.1:0"), ("perf", "-p", 0)])
+def test_who_listens_waits_no_longer_than_he_says(command):
+    result = run(*command, "--timeout", 0.2)
     assert result.exit_code == 1
     assert "expected 1 processes to connect in 0.2 s, got 0" in result.stderr.replace("\n", " ")
 
