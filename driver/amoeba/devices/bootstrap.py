@@ -17,7 +17,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from amoeba.core.errno import Errno
@@ -25,7 +25,7 @@ from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.lines import JsonLines
 from amoeba.core.waiting import LONGEST_POLL, readable_within
 
-__all__ = ["Rendezvous"]
+__all__ = ["Rendezvous", "understood"]
 
 _PROTOCOL = "amoeba-rendezvous-2"
 _RETRY = 0.1
@@ -36,6 +36,17 @@ _MAX_CALLERS = 256
 """Maximum number of connections whose process has not identified itself."""
 _BREATH = 0.05
 """Seconds until the next try when the process has too many descriptors."""
+
+
+@contextlib.contextmanager
+def understood() -> Iterator[None]:
+    """Raise FI_ECONNREFUSED where the block cannot interpret the values of other processes."""
+    try:
+        yield
+    except FabricError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _stranger(f"one sent a value that makes no sense ({error!r})") from error
 
 
 class _Reception:
