@@ -1,6 +1,6 @@
 """Cost of one-sided and two-sided MPI on this host: mpi4py with MPICH, between two processes.
 
-Needs the extra ``bench``: ``pip install 'amoeba-nic[bench]'``. The module is also the program of both processes, run
+Needs the extra ``bench``: ``pip install '.[bench]'``. The module is also the program of both processes, run
 by mpiexec.
 """
 

@@ -4,6 +4,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from amoeba_model.extras import installation
+
 from bench import libfabric, mpi
 from bench.peer import Call, request_response_rate
 from bench.report import Grid
@@ -40,7 +42,7 @@ def measure(operations: int, window: int) -> tuple[Measured, list[tuple[str, str
     for transport in mpi.TRANSPORTS:
         try_out(
             transport,
-            None if mpi.available() else "no mpi4py: pip install 'amoeba-nic[bench]'",
+            None if mpi.available() else f"no mpi4py: {installation('bench')}",
             lambda transport=transport: {
                 f"MPI {call}": Call.alone(rate) for call, rate in mpi.mpi_rates(transport, operations, window).items()
             },

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from amaranth.back.verilog import YosysError
+from amoeba_model.extras import installation
 
 __all__ = ["NATIVE_YOSYS", "native_yosys", "write_verilog", "yosys_version"]
 
@@ -61,7 +62,7 @@ def _command(script: str) -> list[str]:
     if program is None:
         program = str(wheel) if wheel.exists() else shutil.which("yosys")
     if program is None:
-        raise YosysError("Writing Verilog needs Yosys; install it with: pip install 'amoeba-nic[hw]'")
+        raise YosysError(f"Writing Verilog needs Yosys: {installation('hw')}")
     return [program, "-q", "-p", script]
 
 

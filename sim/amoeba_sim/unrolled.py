@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from amoeba_model.extras import installation
+
 from amoeba_sim.verilate import BuildError
 
 __all__ = ["AndGraph", "Design", "Unrolling", "counterexample"]
@@ -16,7 +18,7 @@ def _abc() -> Path:
     """Find the program ABC, which comes with Yosys. Raises BuildError if it is not installed."""
     found = importlib.util.find_spec("pyosys")
     if found is None or found.origin is None:
-        raise BuildError("Comparing designs needs ABC; install it with: pip install 'amoeba-nic[synth]'")
+        raise BuildError(f"Comparing designs needs ABC: {installation('synth')}")
     return Path(found.origin).with_name("yosys-abc")
 
 

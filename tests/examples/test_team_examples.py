@@ -86,8 +86,8 @@ def test_there_are_five_team_examples():
     assert all(f'"{name}"' in text for name in TWINS)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py: pip install 'amoeba-nic[bench]'")
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'amoeba-nic[bench]'")
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py: pip install '.[bench]'")
+@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install '.[bench]'")
 @pytest.mark.parametrize("name", TWINS)
 def test_the_twin_with_mpi_runs_and_prints_the_same(name, run_on_model, capfd):
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -76,5 +76,5 @@ def test_a_machine_without_yosys_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(yosys, "native_yosys", lambda: False)
     monkeypatch.setattr(yosys.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(YosysError, match=r"pip install 'amoeba-nic\[hw\]'"):
+    with pytest.raises(YosysError, match=r"in a checkout of Amoeba, run pip install '\.\[hw\]'"):
         generate_verilog(Queue(8, 3))

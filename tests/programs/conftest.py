@@ -27,7 +27,7 @@ def mpiexec():
     """PyPI's MPICH, of the wheel beside this Python."""
     found = Path(sys.executable).with_name("mpiexec")
     if not found.exists():
-        pytest.skip("no mpiexec beside Python: pip install amoeba-nic[bench]")
+        pytest.skip("no mpiexec beside Python: pip install '.[bench]'")
     return str(found)
 
 
@@ -39,7 +39,7 @@ def debian_mpiexec(needs_program):
 @pytest.fixture(scope="session")
 def debian_mpich_environment(libucp_environment, tmp_path_factory):
     """Of a program in Python over Debian's MPICH, and that over libucp.so.0."""
-    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+    pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
     try:
         folder = debian_mpich(tmp_path_factory.mktemp("mpich"))
     except MissingError as missing:

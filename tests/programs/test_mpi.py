@@ -8,7 +8,7 @@ import pytest
 from tests.support.programs.mpi import MPICH, OPEN_MPI, counted, run_mpi
 from tests.support.programs.running import run
 
-pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
 PARTS = ("collectives", "messages", "datatypes", "accumulates", "fetches", "swaps", "epochs", "dynamic")
 MESSAGES = {"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": "amoeba"}
 ONE_SIDED = MESSAGES | {"OMPI_MCA_btl": "self,ofi", "OMPI_MCA_btl_ofi_mode": "2", "OMPI_MCA_osc": "rdma"}

@@ -10,7 +10,7 @@ from tests.support.programs.missing import MissingError
 from tests.support.programs.mpi import MPICH, run_ranks
 from tests.support.programs.mpi4py_suite import mpi4py_tests
 
-pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
 PROGRAM = Path(__file__).with_name("mpi4py_program.py")
 MODULES = {"messages": ("p2p", 100), "one_sided": ("rma|win", 100)}
 """Names of modules, and how many tests there are at least."""

@@ -10,7 +10,7 @@ ON_RTL = {"AMOEBA_DEVICE": "rtl"}
 
 @pytest.fixture
 def mpirun(needs_program):
-    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+    pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
     return needs_program("mpirun.openmpi", "openmpi-bin")
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.programs.commands import ON_ANY_MACHINE, run_counted
 from tests.support.programs.mpi import DEBIAN_MPICH
 
-pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
 PROGRAM = Path(__file__).with_name("mpi_program.py")
 LONG = pytest.mark.long
 HERE = ON_ANY_MACHINE | {"MPI4PY_MPIABI": "openmpi"}

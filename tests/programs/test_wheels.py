@@ -31,7 +31,7 @@ def executed(command, arguments, environment):
 
 
 def run_mpi(command, wheels, environment, parts=()):
-    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+    pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
     arguments = [wheels.program("mpiexec"), "-n", "2", sys.executable, str(MPI_PROGRAM), *parts]
     ended, operations = executed(command, arguments, environment)
     assert ended.output.count("every part is right") == 1, ended

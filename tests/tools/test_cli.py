@@ -94,7 +94,7 @@ def test_the_rtl_without_its_simulator_says_what_to_install(monkeypatch):
     result = run("gups", "--device", "rtl")
     assert result.exit_code == 1
     assert "FI_ENOSYS" in result.stderr
-    assert 'pip install "amoeba-nic[sim]"' in result.stderr
+    assert "in a checkout of Amoeba, run pip install '.[sim]'" in result.stderr
 
 
 def test_info_prints_the_lines_of_fi_info():

@@ -1,6 +1,6 @@
 """What a stranger sees of ``amoeba`` in a pipe of 80 columns: help, tables, mistakes.
 
-Covers ``cli/common.py``.
+Covers ``cli/common.py`` and ``cli/errors.py``.
 """
 
 import itertools

@@ -378,7 +378,7 @@ def test_parquet_has_the_same_table(store, tmp_path):
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused(r'pip install "amoeba-nic\[parquet\]"') as caught:
+    with refused(r"in a checkout of Amoeba, run pip install '\.\[parquet\]'") as caught:
         Exploration(tuple(rows((16, 9))), ("lines",)).write_parquet(tmp_path / "found.parquet")
     assert caught.value.fi_errno == Errno.FI_ENOSYS
 

@@ -400,3 +400,23 @@ def test_cycles_are_two_columns_more():
     assert report.csv_row(result).endswith(",150.25,0.6010")
     assert report.csv_header(50, cycles=True).endswith(",cycles,modelled_lat")
     assert report.facts(plan, ("rtl",), result)["cycles"] == 150.25
+
+
+def test_a_narrow_table_has_80_columns_and_the_overall_numbers():
+    plan = PerfPlan("ucp", "tag_lat", percentile=99.9)
+    result = PerfResult("tag_lat", 8, 10, 50.0, 1, 2, 3, 4, 5, 6, 7, cycles=150.25, modelled=0.601)
+    devices = ("rtl (256-bit, 8 contexts, with its PCI Express endpoint)", "model (256-bit, 8 contexts)")
+    lines = report.header(plan, devices, cycles=True, final_only=False, narrow=True).splitlines()
+    row = report.row(result, final=True, final_only=False, thousands=False, narrow=True)
+    assert max(map(len, [*lines, row])) == 80
+    assert lines[-2].split() == ["count", "99.9%ile", "average", "overall", "MB/s", "msg/s", "cycles", "usec"]
+    assert row.split() == ["Final", "10", "1.000", "2.000", "3.000", "5.00", "7", "150.25", "0.6010"]
+    assert "endpoint), model (256-bit" in " ".join(" ".join(lines).replace("|", " ").split())
+
+
+def test_the_table_is_narrow_where_the_terminal_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "108")
+    assert not report.is_narrow(cycles=False)
+    assert report.is_narrow(cycles=True)
+    monkeypatch.setenv("COLUMNS", "107")
+    assert report.is_narrow(cycles=False)

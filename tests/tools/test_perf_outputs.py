@@ -63,7 +63,13 @@ def test_a_page_has_plots_and_numbers_and_needs_no_other_file():
     assert "href=" not in page
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"plan": {}}]'])
+NO_RESULTS = [
+    "", "{}", "[1]", '[{"plan": {}}]', '[{"plan": 1, "overall": 1}]', '[{"plan": {}, "overall": "1"}]',
+    '[{"plan": {"peers": "2"}, "overall": 1}]', '[{"plan": {}, "overall": 1, "cycles": [1]}]', "[" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_RESULTS, ids=range(len(NO_RESULTS)))
 def test_a_file_that_holds_no_results_is_refused(tmp_path, text):
     path = tmp_path / "old.json"
     path.write_text(text)

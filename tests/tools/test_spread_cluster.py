@@ -130,6 +130,6 @@ def test_workers_with_another_release_are_refused(scheduler, monkeypatch):
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(FabricError, match=r'pip install "amoeba-nic\[cluster\]"') as caught:
+    with pytest.raises(FabricError, match=r"in a checkout of Amoeba, run pip install '\.\[cluster\]'") as caught:
         open_engine(scheduler="tcp://127.0.0.1:1").__enter__()
     assert caught.value.fi_errno == Errno.FI_ENOSYS

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from amoeba.core.buffers import allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
-from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.device import DmaFault
@@ -311,7 +311,8 @@ def _meet(fabric: Fabric, ranks: list[_Rank], rendezvous: Rendezvous | None, job
     if rendezvous is None:
         return parts
     told = rendezvous.exchange(dataclasses.asdict(parts[0]))
-    parts = [_Part(**{**part, "job": tuple(part["job"])}) for part in told]
+    with understood():
+        parts = [_Part(**{**part, "job": tuple(part["job"])}) for part in told]
     for rank, part in enumerate(parts):
         if part.job != job:
             raise fabric_error(
@@ -358,11 +359,12 @@ def _finish(fabric: Fabric, rendezvous: Rendezvous | None) -> None:
 def _combined(result: GupsResult, rendezvous: Rendezvous) -> GupsResult:
     """Combine the results of all processes into one."""
     told: list[dict[str, Any]] = rendezvous.exchange(dataclasses.asdict(result))
-    return dataclasses.replace(
-        result,
-        devices=tuple(device for one in told for device in one["devices"]),
-        errors=sum(one["errors"] for one in told),
-        faults=tuple(DmaFault(**fault) for one in told for fault in one["faults"]),
-        cycles=told[0]["cycles"],
-        distributed=True,
-    )
+    with understood():
+        return dataclasses.replace(
+            result,
+            devices=tuple(str(device) for one in told for device in one["devices"]),
+            errors=sum(one["errors"] for one in told),
+            faults=tuple(DmaFault(**fault) for one in told for fault in one["faults"]),
+            cycles=int(told[0]["cycles"]),
+            distributed=True,
+        )

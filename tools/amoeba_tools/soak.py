@@ -10,7 +10,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Retransmission
@@ -133,26 +133,32 @@ def run_soak(
         sent = [rank.sent() for rank in ranks]
         if rendezvous is not None:
             # the others may not be done yet: go on to serve them, and to hear of their data
-            sent = rendezvous.exchange(sent[0], idle=lambda: [rank.reap() for rank in ranks])
-        _hear_out(ranks, sent, patience)
+            told = rendezvous.exchange(sent[0], idle=lambda: [rank.reap() for rank in ranks])
+            with understood():
+                sent = [[[int(count) for count in lanes] for lanes in counts] for counts in told]
+        with understood():
+            _hear_out(ranks, sent, patience)
         cycles, elapsed = fabric.devices[0].cycles - cycles, time.monotonic() - begin
         reports = [rank.report() for rank in ranks]
-        told = _facts(fabric, reports, cycles)
+        facts = _facts(fabric, reports, cycles)
         if rendezvous is None:
-            return _result([told], seed, elapsed)
+            return _result([facts], seed, elapsed)
         # served until all have told: what closes a rank needs the others, too
-        return _result(rendezvous.exchange(told, idle=fabric.devices[0].advance), seed, elapsed)
+        told = rendezvous.exchange(facts, idle=fabric.devices[0].advance)
+        with understood():
+            return _result(told, seed, elapsed)
 
 
 def _meet(fabric: Fabric, ranks: list[Rank], seed: int, rendezvous: Rendezvous | None) -> None:
     introductions = [[seed, *rank.introduction()] for rank in ranks]
     if rendezvous is not None:
         introductions = rendezvous.exchange(introductions[0])
-    seeds = [introduction[0] for introduction in introductions]
-    if len(set(seeds)) > 1:
-        raise fabric_error(Errno.FI_EINVAL, f"all ranks need the same seed, got {seeds}")
-    for rank in ranks:
-        rank.meet([introduction[1:] for introduction in introductions])
+    with understood():
+        seeds = [introduction[0] for introduction in introductions]
+        if len(set(seeds)) > 1:
+            raise fabric_error(Errno.FI_EINVAL, f"all ranks need the same seed, got {seeds}")
+        for rank in ranks:
+            rank.meet([introduction[1:] for introduction in introductions])
 
 
 def _work(ranks: list[Rank], seconds: float | None, operations: int | None, patience: float) -> Iterator[int]:
@@ -208,16 +214,16 @@ def _result(told: list[dict[str, Any]], seed: int, seconds: float) -> SoakResult
     reports = [report for facts in told for report in facts["reports"]]
     operations: Tally[str] = Tally()
     for report in reports:
-        operations.update(report["done"])
+        operations.update({str(kind): int(count) for kind, count in report["done"].items()})
     return SoakResult(
-        devices=tuple(device for facts in told for device in facts["devices"]),
+        devices=tuple(str(device) for facts in told for device in facts["devices"]),
         seed=seed,
         operations=dict(sorted(operations.items())),
-        posted=max(report["posted"] for report in reports),
+        posted=max(int(report["posted"]) for report in reports),
         problems=(*verify(reports), *(f"refused DMA: {fault}" for facts in told for fault in facts["faults"])),
         traffic=Traffic(**{name: sum(facts["traffic"][name] for facts in told) for name in told[0]["traffic"]}),
         counters={counter.name: sum(facts["counters"][counter.name] for facts in told) for counter in COUNTED},
-        cycles=told[0]["cycles"],
+        cycles=int(told[0]["cycles"]),
         seconds=seconds,
     )
 

@@ -16,7 +16,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from amoeba.core.errno import Errno
@@ -25,7 +25,7 @@ from amoeba.core.handshake import Kind, Listening, Note
 from amoeba.core.lines import JsonLines
 from amoeba.core.waiting import LONGEST_POLL, Source, Sources, readable_within
 
-__all__ = ["Rendezvous"]
+__all__ = ["Rendezvous", "understood"]
 
 _PROTOCOL = "amoeba-rendezvous-3"
 _RETRY = 0.1
@@ -36,6 +36,17 @@ _MAX_CALLERS = 256
 """Maximum number of connections whose process has not identified itself."""
 _BREATH = 0.05
 """Seconds until the next look at connections after one that found no complete request."""
+
+
+@contextlib.contextmanager
+def understood() -> Iterator[None]:
+    """Raise FI_ECONNREFUSED where the block cannot interpret the values of other processes."""
+    try:
+        yield
+    except FabricError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _stranger(f"one sent a value that makes no sense ({error!r})") from error
 
 
 class _Reception:

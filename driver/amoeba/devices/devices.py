@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from amoeba_model.device import Device
+from amoeba_model.extras import installation
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters, named_build
 
@@ -147,7 +148,7 @@ def open_device(
             return cast(SimulatedDevice, open_rtl(parameters or default_parameters(), **options))
         except ImportError as error:
             raise fabric_error(
-                Errno.FI_ENOSYS, f'the {kind} device needs the simulator: pip install "amoeba-nic[sim]" ({error})'
+                Errno.FI_ENOSYS, f"the {kind} device needs the simulator: {installation('sim')} ({error})"
             ) from error
     if kind.startswith(_PCIE):
         from amoeba.devices.pcie.device import PcieDevice

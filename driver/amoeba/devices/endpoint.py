@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from amoeba_model.extras import installation
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
@@ -39,7 +40,7 @@ def open_endpoints(
         from amoeba_sim.vfio_user import EndpointServer
     except ImportError as error:
         raise fabric_error(
-            Errno.FI_ENOSYS, f'endpoints need the simulator: pip install "amoeba-nic[sim]" ({error})'
+            Errno.FI_ENOSYS, f"endpoints need the simulator: {installation('sim')} ({error})"
         ) from error
     if not 1 <= len(kinds) <= MAX_NICS:
         raise fabric_error(Errno.FI_EINVAL, f"a network has 1 to {MAX_NICS} NICs, got {len(kinds)}")

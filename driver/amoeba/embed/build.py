@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from amoeba_model.extras import installation
 from amoeba_model.user_cache import user_cache
 
 from amoeba.core.errno import Errno
@@ -235,7 +236,7 @@ def _cffi() -> Any:
     try:
         import cffi
     except ImportError as error:
-        raise _missing(f"cffi was not found ({error})", 'pip install "amoeba-nic[c]"') from error
+        raise _missing(f"cffi was not found ({error})", installation("c")) from error
     return cffi
 
 

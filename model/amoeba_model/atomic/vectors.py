@@ -12,9 +12,14 @@ FI_CSWAP on floating point compares by bits in a libfabric built with compiler a
 each recorded cell says which.
 """
 
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +38,11 @@ Memory = npt.NDArray[np.uint8]
 _FIELDS = frozenset({"target", "operand", "compare", "after", "fetched"})
 _OPTIONAL_FIELDS = frozenset({"operand", "compare", "fetched"})
 _EXAMPLES = 3
+_DAMAGE = (
+    ArithmeticError, EOFError, LookupError, MemoryError, NotImplementedError, OSError, RuntimeError, SyntaxError,
+    TypeError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""Errors of NumPy and of the modules below for a file that is cut off, or in which bits are flipped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +112,23 @@ def load(path: str | PathLike[str]) -> Iterator[RecordedCell]:
     Raises
     ------
     ValueError
-        A key names no cell of the matrix, a field is missing, or an array has the wrong shape or type.
+        The file is damaged or no npz file, a key names no cell of the matrix, a field is missing, or an array has the
+        wrong shape or type.
+    OSError
+        The file cannot be opened.
     """
-    with np.load(path, allow_pickle=False) as archive:
+    with open(path, "rb") as file:
+        try:
+            yield from _cells(file)
+        except _DAMAGE as error:
+            raise ValueError(f"the file is damaged: {error}") from error
+
+
+def _cells(file: BinaryIO) -> Iterator[RecordedCell]:
+    if not zipfile.is_zipfile(file):
+        raise ValueError("expected an npz file, got another format")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as archive:
         fields: dict[Cell, dict[str, str]] = {}
         for key in archive.files:
             if "/" in key:  # others describe the recording as a whole

@@ -77,7 +77,7 @@ def test_without_a_compiler_it_says_what_to_install(monkeypatch, tmp_path):
 
 def test_without_cffi_it_says_what_to_install(can_build, monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "cffi", None)
-    assert 'pip install "amoeba-nic[c]"' in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
+    assert "in a checkout of Amoeba, run pip install '.[c]'" in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
 
 
 def test_without_headers_or_a_shared_python_it_says_what_to_install(can_build, monkeypatch, tmp_path):

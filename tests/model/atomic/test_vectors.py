@@ -134,3 +134,35 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, key, message):
     np.savez(tmp_path / "broken.npz", **arrays)
     with pytest.raises(ValueError, match=message):
         list(load(tmp_path / "broken.npz"))
+
+
+def damaged(whole):
+    """Return copies that are cut off, and copies in which a bit of a byte is flipped."""
+    yield from (whole[:length] for length in range(len(whole)))
+    for place in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        yield bytes(flipped)
+
+
+def test_a_damaged_file_is_refused_or_has_the_same_cells(tmp_path):
+    path = tmp_path / "recording.npz"
+    rows = {"target": [[1], [255]], "operand": [[2], [1]], "after": [[3], [0]]}
+    arrays = {f"fetch/FI_SUM/FI_UINT8/{field}": np.array(row, np.uint8) for field, row in rows.items()}
+    np.savez_compressed(path, **arrays)
+    whole, refused = path.read_bytes(), 0
+    for data in damaged(whole):
+        path.write_bytes(data)
+        try:
+            cells_found = list(load(path))
+        except ValueError:
+            refused += 1
+        else:
+            assert all(str(recorded.cell) == "fetch/FI_SUM/FI_UINT8" for recorded in cells_found)
+    assert refused > len(whole)
+
+
+def test_another_format_is_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(ValueError, match="expected an npz file"):
+        list(load(tmp_path / "array.npy"))

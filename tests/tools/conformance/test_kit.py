@@ -7,6 +7,7 @@ Covers ``conformance/expectations.py``, ``conformance/registry.py``, ``conforman
 import contextlib
 import dataclasses
 import itertools
+import mmap
 import re
 import threading
 
@@ -144,7 +145,7 @@ def test_what_is_expected_passes():
         raise_busy()
 
 
-def raise_busy():
+def raise_busy(buffer=None):
     raise fabric_error(Errno.FI_EBUSY, "occupied")
 
 
@@ -167,6 +168,16 @@ def test_what_is_not_expected_is_shown():
         expect_error("call", Errno.FI_EINVAL, Errno.FI_EBUSY),
     ):
         pass
+
+
+def test_an_expected_failure_is_gone_after_its_block():
+    """Its frames hold views of buffers, which their owners want to close."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as memory, expect_error("call"):
+        raise_busy(memoryview(memory))
+    assert memory.closed
+    with mmap.mmap(-1, mmap.PAGESIZE) as memory, expect_error("call", Errno.FI_EBUSY):
+        raise_busy(memoryview(memory))
+    assert memory.closed
 
 
 # Pairs

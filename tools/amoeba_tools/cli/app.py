@@ -24,7 +24,11 @@ __all__ = ["app"]
 
 app = typer.Typer(
     cls=Group,
-    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmark, soak, check, trace and inspect any NIC.",
+    help="""Amoeba: libfabric's atomics and RMA in hardware. Benchmark, soak, check, trace and inspect any NIC.
+
+    Example: amoeba gups --device model
+    """,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -45,19 +49,22 @@ def _amoeba(
     pass
 
 
-app.command()(gups)
-app.command()(perf)
-app.command()(explore)
-app.command(context_settings=PROGRAM_FOLLOWS)(trace)
-app.command()(info)
-app.command()(matrix)
-app.command()(pdcs)
-app.command()(replay)
-app.command()(soak)
-app.command()(conformance)
-app.command()(endpoint)
-app.add_typer(pcie, name="pcie", cls=Group)
-app.command("fi-run", context_settings=PASSING_ON)(fi_run)
-app.add_typer(provider, name="provider", cls=Group)
-app.command("ucx-run", context_settings=PASSING_ON)(ucx_run)
-app.add_typer(libucp, name="libucp", cls=Group)
+_MEASURE, _CHECK, _LOOK, _PROGRAMS, _PCIE = "Measure", "Check", "Look inside", "Programs in C, MPI", "PCI Express"
+"""Panels of the list of commands."""
+
+app.command(rich_help_panel=_MEASURE)(gups)
+app.command(rich_help_panel=_MEASURE)(perf)
+app.command(rich_help_panel=_MEASURE)(explore)
+app.command(rich_help_panel=_LOOK, context_settings=PROGRAM_FOLLOWS)(trace)
+app.command(rich_help_panel=_LOOK)(info)
+app.command(rich_help_panel=_LOOK)(matrix)
+app.command(rich_help_panel=_LOOK)(pdcs)
+app.command(rich_help_panel=_CHECK)(replay)
+app.command(rich_help_panel=_CHECK)(soak)
+app.command(rich_help_panel=_CHECK)(conformance)
+app.command("fi-run", rich_help_panel=_PROGRAMS, context_settings=PASSING_ON)(fi_run)
+app.add_typer(provider, name="provider", cls=Group, rich_help_panel=_PROGRAMS)
+app.command("ucx-run", rich_help_panel=_PROGRAMS, context_settings=PASSING_ON)(ucx_run)
+app.add_typer(libucp, name="libucp", cls=Group, rich_help_panel=_PROGRAMS)
+app.command(rich_help_panel=_PCIE)(endpoint)
+app.add_typer(pcie, name="pcie", cls=Group, rich_help_panel=_PCIE)

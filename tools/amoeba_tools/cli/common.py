@@ -4,7 +4,6 @@ import contextlib
 import enum
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +13,6 @@ from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import default_build, is_kind, known_kinds
 from amoeba.nic.nic import Retransmission
-from amoeba.openucx.ucp.status import UcsError
-from amoeba_model.device import DeviceError
 from amoeba_model.parameters import BUILDS
 from amoeba_model.switch import Switch
 from rich.console import Console
@@ -38,14 +35,16 @@ __all__ = [
     "TimeoutOption",
     "check_writable",
     "chosen_retransmission",
+    "connecting",
     "device_kinds",
     "facts_table",
     "interruptible",
     "kinds_of_ranks",
     "meeting",
     "progress_bar",
-    "readable_errors",
     "switch_of",
+    "writes",
+    "writing",
 ]
 
 
@@ -104,7 +103,12 @@ TimeoutOption = Annotated[
 LossOption = Annotated[float, typer.Option(min=0, max=1, help="Probability that a frame is lost.")]
 RetransmitTimeoutOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Cycles without an answer before a NIC retransmits; 16384, or more between processes."),
+    typer.Option(
+        min=1,
+        max=2**32 - 1,
+        metavar="N",
+        help="Cycles without an answer before a NIC retransmits; 16384, or more between processes.",
+    ),
 ]
 SwitchOption = Annotated[
     SwitchKind,
@@ -185,11 +189,16 @@ def meeting(listen: str | None, connect: str | None, ranks: int, timeout: float)
             yield rendezvous
     elif connect is not None:
         host, port = _host_and_port(connect, "--connect")
-        typer.echo(f"connecting to {host}:{port}, for {timeout:g} s at most", err=True)
-        with Rendezvous.connect(host, port, timeout=timeout) as rendezvous:
+        with connecting(host, port, timeout) as rendezvous:
             yield rendezvous
     else:
         yield None
+
+
+def connecting(host: str, port: int, timeout: float) -> Rendezvous:
+    """Join the process that listens at an address, after a line that says for how long this process tries."""
+    typer.echo(f"connecting to {host}:{port}, for {timeout:g} s at most", err=True)
+    return Rendezvous.connect(host, port, timeout=timeout)
 
 
 def _announce(host: str, port: int) -> None:
@@ -204,6 +213,26 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
     return host, int(port)
 
 
+_FORMATS = (".csv", ".fst", ".html", ".json", ".md", ".parquet", ".pcapng", ".pdf", ".png", ".svg", ".vcd")
+
+
+def writes(*endings: str) -> Callable[[typer.CallbackParam, Path | None], Path | None]:
+    """Return the callback of an option whose file has one of these formats.
+
+    A name that ends in another known format is a usage error.
+    """
+
+    def check(option: typer.CallbackParam, path: Path | None) -> Path | None:
+        if path is not None and path.suffix.lower() in set(_FORMATS) - set(endings):
+            expected = " or ".join(endings)
+            raise typer.BadParameter(
+                f"expected a file name that ends in {expected}, got {str(path)!r}", param_hint=option.opts[0]
+            )
+        return path
+
+    return check
+
+
 def check_writable(*paths: Path | None) -> None:
     """Raise OSError unless these files can be written, before the command runs for minutes."""
     for path in paths:
@@ -216,6 +245,17 @@ def check_writable(*paths: Path | None) -> None:
             path.unlink()
         elif not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """Name the file in errors of the block that writes it: errors of a full disk name none."""
+    try:
+        yield path
+    except FabricError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
@@ -254,17 +294,3 @@ def interruptible(done_so_far: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted: {escape(done_so_far())}", soft_wrap=True)
         raise typer.Exit(_INTERRUPTED) from None
-
-
-@contextlib.contextmanager
-def readable_errors() -> Iterator[None]:
-    """Turn failures of devices, fabric and UCP into one line on stderr and exit status 1."""
-    try:
-        yield
-    except BrokenPipeError:  # the reader of stdout has closed the pipe, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except (FabricError, UcsError, DeviceError, OSError) as error:
-        # soft wrap: a path with a line break inside can be neither copied nor searched for
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(1) from None

@@ -30,8 +30,9 @@ from amoeba_tools.cli.common import (
     kinds_of_ranks,
     meeting,
     progress_bar,
-    readable_errors,
     switch_of,
+    writes,
+    writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba_tools.conformance import Check, Report, checks, join_pair, open_pair, results, run, select
@@ -84,7 +85,10 @@ def conformance(
     ] = ProgressModel.MANUAL,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.md", help="Write all results to this file, as Markdown."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=writes(".md", ".json"),
+            help="Write all results to this file: JSON for FILE.json, else Markdown.",
+        ),
     ] = None,
     listen: ListenOption = None,
     connect: ConnectOption = None,
@@ -123,7 +127,7 @@ def conformance(
     links, named = Impairments(seed, loss=loss), chosen_retransmission(retransmit_timeout)
     timeouts = named or Retransmission()
     console = Console(stderr=as_json)
-    with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
+    with meeting(listen, connect, 2, timeout) as rendezvous:
         if rendezvous is None:
             fixture = (
                 functools.partial(
@@ -162,7 +166,9 @@ def conformance(
     if progress is ProgressModel.AUTO:
         title += ", automatic progress"
     if output is not None:
-        output.write_text(results(report, title), encoding="utf-8")
+        with writing(output):
+            as_file = json.dumps(_facts(report), indent=2) if output.suffix == ".json" else results(report, title)
+            output.write_text(as_file, encoding="utf-8")
     if as_json:
         print(json.dumps(_facts(report), indent=2))
     else:

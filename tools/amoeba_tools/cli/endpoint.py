@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from amoeba.devices.addresses import MAX_NICS
 from amoeba.devices.endpoint import open_endpoints
 from amoeba_model.impairments import Impairments
 
-from amoeba_tools.cli.common import DeviceOption, LossOption, device_kinds, readable_errors
+from amoeba_tools.cli.common import DeviceOption, LossOption, device_kinds
 
 __all__ = ["endpoint"]
 
@@ -17,7 +18,8 @@ def endpoint(
     socket: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the sockets nic0.sock, nic1.sock ...")],
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     count: Annotated[
-        int | None, typer.Option(min=1, help="Number of NICs. 2 if absent, or as many as --device lists.")
+        int | None,
+        typer.Option(min=1, max=MAX_NICS, help="Number of NICs. 2 if absent, or as many as --device lists."),
     ] = None,
     loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed that decides which frames are lost.")] = 0,
@@ -31,7 +33,7 @@ def endpoint(
     -device '{"driver":"vfio-user-pci","socket":{"path":"DIR/nic0.sock","type":"unix"}}'
     """
     kinds = device_kinds(device, count)
-    with readable_errors(), open_endpoints(kinds, socket, impairments=Impairments(seed, loss=loss)) as server:
+    with open_endpoints(kinds, socket, impairments=Impairments(seed, loss=loss)) as server:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: server.stop())
         for path in server.paths:

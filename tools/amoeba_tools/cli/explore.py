@@ -20,7 +20,8 @@ from amoeba_tools.cli.common import (
     facts_table,
     interruptible,
     progress_bar,
-    readable_errors,
+    writes,
+    writing,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
@@ -64,9 +65,12 @@ def explore(
     store: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder that keeps the results. The user's cache if absent.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", callback=writes(".csv"), help="Write the table to this file.")
+    ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the table to this file.")
+        Path | None,
+        typer.Option(metavar="FILE.parquet", callback=writes(".parquet"), help="Write the table to this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front.")] = None,
     pareto: Annotated[
@@ -89,7 +93,6 @@ def explore(
     console = Console(stderr=as_json)
     done = Progress(0, 0, 0)
     with (
-        readable_errors(),
         interruptible(lambda: f"{done.done} of {done.total} results are kept; the same command continues from there"),
     ):
         try:
@@ -129,13 +132,16 @@ def explore(
         minimised = asked or _minimised(found)
         best = found.front(*minimised) if minimised else []
         if csv is not None:
-            found.write_csv(csv)
+            with writing(csv):
+                found.write_csv(csv)
         if parquet is not None:
-            found.write_parquet(parquet)
+            with writing(parquet):
+                found.write_parquet(parquet)
         if plot is not None:
             if not minimised:
                 raise typer.BadParameter("nothing to draw: expected two columns with numbers", param_hint="--plot")
-            plot.write_text(found.plot(*minimised))
+            with writing(plot):
+                plot.write_text(found.plot(*minimised))
     if as_json:
         print(json.dumps([{**row, "front": row in best} for row in found.rows], indent=2))
     else:

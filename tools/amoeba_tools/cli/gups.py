@@ -21,7 +21,6 @@ from amoeba_tools.cli.common import (
     kinds_of_ranks,
     meeting,
     progress_bar,
-    readable_errors,
 )
 from amoeba_tools.random_access import MAX_LOOKAHEAD, GupsResult, run_gups
 
@@ -53,7 +52,7 @@ def gups(
     console = Console(stderr=as_json)
     bar = progress_bar(console)
     total, completed = 4 << table_size if updates is None else updates, 0
-    with readable_errors(), interruptible(lambda: f"{completed:,} of {total:,} updates done, not verified"):
+    with interruptible(lambda: f"{completed:,} of {total:,} updates done, not verified"):
         with bar, meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
             with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:

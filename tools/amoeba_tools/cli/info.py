@@ -15,7 +15,7 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, facts_table, readable_errors
+from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, facts_table
 
 __all__ = ["info"]
 
@@ -65,12 +65,11 @@ def info(
         print(f"{PROVIDER}: {version_text(PROVIDER_VERSION)}\nlibfabric api: {version_text(API_VERSION)}")
         return
     for kind in dict.fromkeys(device_kinds(device, None)):
-        with readable_errors():
-            if as_json:
-                with open_device(kind) as opened:
-                    print(json.dumps(_facts(Nic(opened)), indent=2))
-            else:
-                _print(kind, getinfo(hints, node=node, service=port, kinds=[kind]), verbose)
+        if as_json:
+            with open_device(kind) as opened:
+                print(json.dumps(_facts(Nic(opened)), indent=2))
+        else:
+            _print(kind, getinfo(hints, node=node, service=port, kinds=[kind]), verbose)
 
 
 def _flags(flags: type[Flags], names: str, option: str) -> Flags:

@@ -1,6 +1,7 @@
 """``amoeba matrix``: the atomics that a device executes, read from its capability registers."""
 
 import json
+import re
 import textwrap
 from typing import Annotated
 
@@ -11,14 +12,12 @@ from amoeba.nic.nic import Nic
 from amoeba_model.atomic.matrix import cells
 from amoeba_model.opcodes import Form
 from rich.console import Console
-from rich.table import Table
 
-from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds, readable_errors
+from amoeba_tools.cli.common import BuildOption, DeviceOption, device_kinds
 
 __all__ = ["matrix"]
 
-_TABLE_WIDTH = 112
-"""Width of the table in columns. A narrower terminal gets a list instead."""
+_ABSENT = "-"
 _LETTERS = {Form.BASE: "b", Form.FETCH: "f", Form.COMPARE: "c"}
 _SHORT = {
     Datatype.FI_FLOAT: "F",
@@ -45,7 +44,7 @@ def matrix(
     """
     console = Console()
     for kind in dict.fromkeys(device_kinds(device, None)):
-        with readable_errors(), open_device(kind) as opened:
+        with open_device(kind) as opened:
             nic = Nic(opened)
             executed = {
                 cell for cell in cells(extensions=True) if nic.atomic_mask(cell.form, cell.op) >> cell.datatype & 1
@@ -54,20 +53,21 @@ def matrix(
             if as_json:
                 print(json.dumps({"device": opened.name, "cells": sorted(map(str, executed))}, indent=2))
                 continue
-            if console.width >= _TABLE_WIDTH:
-                console.print(_table(nic))
+            print(nic.device.name)
+            table = _table(nic)
+            if max(map(len, table)) <= console.width:
+                print("\n".join(table))
             else:
                 _print_list(nic, console)
             console.print(
                 f"{len(named)} of {len(cells())} cells of fi_atomic(3), and {len(executed) - len(named)} of "
-                f"{len(cells(extensions=True)) - len(cells())} extensions. b: fi_atomic, f: fi_fetch_atomic, "
-                "c: fi_compare_atomic"
+                f"{len(cells(extensions=True)) - len(cells())} extensions"
             )
+            print("b: fi_atomic, f: fi_fetch_atomic, c: fi_compare_atomic")
 
 
 def _print_list(nic: Nic, console: Console) -> None:
     """Print the content of :func:`_table` for narrow terminals: per operation, the datatypes with equal forms."""
-    console.print(nic.device.name)
     for op in Op:
         datatypes: dict[str, list[str]] = {}
         for datatype in Datatype:
@@ -80,17 +80,22 @@ def _print_list(nic: Nic, console: Console) -> None:
             print(textwrap.fill(" ".join(names), console.width, initial_indent=start, subsequent_indent=indent))
 
 
-def _table(nic: Nic) -> Table:
-    table = Table(title=nic.device.name, padding=(0, 0), pad_edge=False)
-    table.add_column("")
-    for datatype in Datatype:
-        table.add_column(_short(datatype), justify="center", no_wrap=True)
+def _table(nic: Nic) -> list[str]:
+    """Return the lines of the matrix: a row per operation, a column per datatype."""
+    titles = [_title(_short(datatype)) for datatype in Datatype]
+    table = [["datatype", *(above for above, _ in titles)], ["", *(below for _, below in titles)]]
     for op in Op:
-        row = [op.name.removeprefix("FI_")]
-        for datatype in Datatype:
-            row.append(_forms(nic, op, datatype))
-        table.add_row(*row)
-    return table
+        forms = (_forms(nic, op, datatype) or _ABSENT for datatype in Datatype)
+        table.append([op.name.removeprefix("FI_"), *forms])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [" ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+
+
+def _title(short: str) -> tuple[str, str]:
+    """Return a column's title in two lines: I64 is I above 64, E4M3 is E4 above M3."""
+    found = re.fullmatch(r"(E\d|[A-Z]+)(.*)", short)
+    assert found is not None
+    return found[1], found[2]
 
 
 def _forms(nic: Nic, op: Op, datatype: Datatype) -> str:

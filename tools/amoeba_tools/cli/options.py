@@ -1,8 +1,13 @@
-"""Format of options in ``--help``: a flag takes no value; numbers and files have short names."""
+"""Groups of commands: their errors, and the format of options in ``--help``.
+
+A flag takes no value; numbers and files have short names.
+"""
 
 from typing import Any
 
 from typer.core import TyperGroup
+
+from amoeba_tools.cli.errors import readable_errors
 
 __all__ = ["Group"]
 
@@ -20,7 +25,11 @@ _SHOWN = {
 
 
 class Group(TyperGroup):
-    """Group of commands with such options."""
+    """Group of commands with such options. A failure of any command is one line, and exit status 1."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        with readable_errors():
+            return super().main(*args, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _named(super().get_params(ctx), ctx)

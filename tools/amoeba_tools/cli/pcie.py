@@ -8,11 +8,17 @@ from amoeba.devices.pcie.binding import PciDevice, bind, list_devices, unbind
 from rich.console import Console
 from rich.table import Table
 
-from amoeba_tools.cli.common import JsonOption, readable_errors
+from amoeba_tools.cli.common import JsonOption
 
 __all__ = ["pcie"]
 
-pcie = typer.Typer(help="NICs on PCI Express: list them, bind them to vfio-pci, unbind them.", no_args_is_help=True)
+pcie = typer.Typer(
+    help="""List the NICs on PCI Express, bind them to vfio-pci, and unbind them.
+
+    Example: amoeba pcie list
+    """,
+    no_args_is_help=True,
+)
 _Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address on the PCI bus, such as 0000:01:00.0.")]
 
 
@@ -47,8 +53,7 @@ def bind_(
 
     Example: sudo amoeba pcie bind 0000:01:00.0 --user alice
     """
-    with readable_errors():
-        _say(bind(address, user))
+    _say(bind(address, user))
 
 
 @pcie.command("unbind")
@@ -57,8 +62,7 @@ def unbind_(address: _Address) -> None:
 
     Example: sudo amoeba pcie unbind 0000:01:00.0
     """
-    with readable_errors():
-        _say(unbind(address))
+    _say(unbind(address))
 
 
 def _say(device: PciDevice) -> None:

@@ -11,7 +11,7 @@ from amoeba.nic.nic import Nic
 from rich.console import Console
 from rich.table import Table
 
-from amoeba_tools.cli.common import DeviceOption, JsonOption, device_kinds, readable_errors
+from amoeba_tools.cli.common import DeviceOption, JsonOption, device_kinds
 
 __all__ = ["pdcs", "print_pdcs"]
 
@@ -28,7 +28,7 @@ def pdcs(
     Example: amoeba pdcs --device pcie:0000:01:00.0
     """
     for kind in dict.fromkeys(device_kinds(device, None)):
-        with readable_errors(), open_device(kind) as opened:
+        with open_device(kind) as opened:
             nic = Nic(opened)
             if close is not None:
                 nic.target_pdcs.close(close)

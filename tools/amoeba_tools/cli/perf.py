@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +19,11 @@ from amoeba_tools.cli.common import (
     DeviceOption,
     JsonOption,
     check_writable,
+    connecting,
     device_kinds,
     progress_bar,
-    readable_errors,
+    writes,
+    writing,
 )
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba_tools.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
@@ -31,6 +34,8 @@ __all__ = ["perf"]
 _PORT = 13337
 _NAMES = "; ".join(f"{name}: {', '.join(tests_of(name))}" for name in APIS)
 _INTERRUPTED = 130
+_TIMEOUT = 60.0
+"""Seconds for which a client tries to connect."""
 
 
 def perf(
@@ -114,6 +119,14 @@ def perf(
     verify: Annotated[bool, typer.Option(help="Check all data; the times include the check.")] = True,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="TCP port of the server.")] = _PORT,
     bind: Annotated[str, typer.Option(metavar="HOST", help="Address on which the server listens.")] = "127.0.0.1",
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Maximum wait for the other process. If absent, 60 for a client; a server waits without limit.",
+        ),
+    ] = None,
     thousands: Annotated[bool, typer.Option("--thousands", "-N", help="Print thousands separators.")] = False,
     final: Annotated[bool, typer.Option("--final", "-f", help="Print only the final numbers.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", "-v", help="Print comma-separated values.")] = False,
@@ -126,7 +139,8 @@ def perf(
     ] = None,
     quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and a table.")
+        Path | None,
+        typer.Option(metavar="FILE.html", callback=writes(".html"), help="Write a page with plots and a table."),
     ] = None,
 ) -> None:
     """Run the tests of ucx_perftest or of libfabric's fabtests, with their names and ucx_perftest's columns.
@@ -151,10 +165,9 @@ def perf(
         raise typer.BadParameter(
             f"unknown quantity {quantity!r}; expected {', '.join(QUANTITIES)}", param_hint="--quantity"
         )
-    with readable_errors():
-        old = None if compare is None else read_results(compare)
-        if test:
-            check_writable(plot, html)
+    old = None if compare is None else read_results(compare)
+    if test:
+        check_writable(plot, html)
     counts = peers or [1]
     if server is not None and counts != [1]:
         raise typer.BadParameter("--peers are NICs of this process and exclude a SERVER", param_hint="--peers")
@@ -162,9 +175,10 @@ def perf(
     kinds = device_kinds(device, 2 if server is None and test else 1, hint="--device")
     if serving:
         with (
-            readable_errors(),
             _interruptible(),
-            Rendezvous.listen(bind, port, 2, timeout=_FOREVER, ready=_announce) as meeting,
+            Rendezvous.listen(
+                bind, port, 2, timeout=math.inf if timeout is None else timeout, ready=_announce
+            ) as meeting,
         ):
             answer_plans(kinds[0], meeting, begin=_tell)
         return
@@ -188,8 +202,9 @@ def perf(
         ]  # fmt: skip
     cycles = server is None and all(map(simulates_hardware, kinds))
     output = _Output(as_csv, as_json, final, thousands, cycles=cycles, peers=counts != [1])
-    with readable_errors(), contextlib.ExitStack() as exits:
-        met = None if server is None else exits.enter_context(Rendezvous.connect(server, port))
+    with contextlib.ExitStack() as exits:
+        wait = _TIMEOUT if timeout is None else timeout
+        met = None if server is None else exits.enter_context(connecting(server, port, wait))
         bar = exits.enter_context(progress_bar(Console(stderr=True)))
         task = bar.add_task("", total=None)
 
@@ -204,12 +219,13 @@ def perf(
         for result in results:
             output.end(result)
     output.close()
-    with readable_errors():
-        if old is not None:
-            _compare(output.told, old, Console(stderr=as_json or as_csv))
-        if plot is not None and output.told:
+    if old is not None:
+        _compare(output.told, old, Console(stderr=as_json or as_csv))
+    if plot is not None and output.told:
+        with writing(plot):
             plot.write_text(plot_of(output.told, quantity))
-        if html is not None and output.told:
+    if html is not None and output.told:
+        with writing(html):
             html.write_text(page_of(output.told))
     if output.interrupted:
         raise typer.Exit(_INTERRUPTED)
@@ -236,7 +252,7 @@ class _Output:
         self._as_json = as_json
         self._final = final
         self._thousands = thousands
-        self._cycles, self._peers = cycles, peers
+        self._cycles, self._peers, self._narrow = cycles, peers, report.is_narrow(cycles=cycles)
         self._plan: PerfPlan | None = None
         self._devices: tuple[str, ...] = ()
         self.told: list[dict[str, Any]] = []
@@ -252,7 +268,9 @@ class _Output:
             self._print(report.csv_header(plan.percentile, cycles=self._cycles, peers=self._peers))
             self._headed = True
         elif not self._as_csv and not self._as_json:
-            self._print(report.header(plan, devices, cycles=self._cycles, final_only=self._final))
+            self._print(
+                report.header(plan, devices, cycles=self._cycles, final_only=self._final, narrow=self._narrow)
+            )
 
     def on_the_way(self, plan: PerfPlan, result: PerfResult) -> None:
         """Print an interim row, once a second."""
@@ -280,15 +298,15 @@ class _Output:
         if self._as_csv:
             self._print(report.csv_row(result, peers=self._peers))
         elif not self._as_json:
-            self._print(report.row(result, final=final, final_only=self._final, thousands=self._thousands))
+            self._print(
+                report.row(
+                    result, final=final, final_only=self._final, thousands=self._thousands, narrow=self._narrow
+                )
+            )
 
     @staticmethod
     def _print(text: str) -> None:
         print(text, flush=True)
-
-
-_FOREVER = 10.0**8
-"""Seconds that a server waits for its client: effectively without limit."""
 
 
 def _announce(host: str, port: int) -> None:

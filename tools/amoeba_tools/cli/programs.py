@@ -18,15 +18,26 @@ from amoeba.embed.library import CLibrary
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.libfabric.objects.info import PROVIDER
 
-from amoeba_tools.cli.common import readable_errors
 from amoeba_tools.counts import Counts, counting_folder, read_counts
 from amoeba_tools.launcher import CANNOT_START, NOT_FOUND, launch
 from amoeba_tools.program_settings import OVER_LIBFABRIC, OVER_UCX, unless_set
 
 __all__ = ["fi_run", "libucp", "provider", "ucx_run"]
 
-libucp = typer.Typer(help="UCX's UCP library, for programs that are written in C.", no_args_is_help=True)
-provider = typer.Typer(help="libfabric's provider, for programs that are written in C.", no_args_is_help=True)
+libucp = typer.Typer(
+    help="""Build UCX's UCP library, for programs that are written in C.
+
+    Example: eval "$(amoeba libucp build)"
+    """,
+    no_args_is_help=True,
+)
+provider = typer.Typer(
+    help="""Build libfabric's provider, for programs that are written in C.
+
+    Example: eval "$(amoeba provider build)"
+    """,
+    no_args_is_help=True,
+)
 PASSING_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """Settings of a command whose arguments end with another command: the options behind its name belong to that one."""
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")]
@@ -55,9 +66,8 @@ def fi_run(
 
     Example: amoeba fi-run mpirun -n 2 ./program
     """
-    with readable_errors():
-        settings = unless_set(OVER_LIBFABRIC, os.environ)
-        environment = {**settings, **_of_the_provider(), **of_the_nic(device, host)}
+    settings = unless_set(OVER_LIBFABRIC, os.environ)
+    environment = {**settings, **_of_the_provider(), **of_the_nic(device, host)}
     remedy = "does the program use libfabric? One that uses UCX needs amoeba ucx-run"
     run(command, environment, n, None if quiet else _Report("fi-run", "libamoeba-fi.so", remedy))
 
@@ -93,9 +103,8 @@ def ucx_run(
 
     Example: amoeba ucx-run mpiexec -n 2 ./program
     """
-    with readable_errors():
-        library = _of_libucp()
-        environment = {**unless_set(OVER_UCX, os.environ), **library, **of_the_nic(device, host)}
+    library = _of_libucp()
+    environment = {**unless_set(OVER_UCX, os.environ), **library, **of_the_nic(device, host)}
     path = preloaded(Path(library["LD_LIBRARY_PATH"].split(os.pathsep)[0], "libucp.so.0"))
     remedy = f"a program with its own UCX, such as a Python wheel, needs LD_PRELOAD={path}"
     run(command, environment, n, None if quiet else _Report("ucx-run", path.name, remedy))
@@ -126,8 +135,7 @@ def _built(library: CLibrary) -> Path:
 
 def _tell(environment: Callable[[], dict[str, str]]) -> None:
     """Print the variables as ``export`` lines for a shell."""
-    with readable_errors():
-        told = environment()
+    told = environment()
     for name, value in told.items():
         print(f"export {name}={shlex.quote(value)}")
 

@@ -20,7 +20,6 @@ from amoeba_tools.cli.common import (
     device_kinds,
     interruptible,
     progress_bar,
-    readable_errors,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba_tools.replay import EndpointExecutor, ReplayJob, replay_cells
@@ -49,7 +48,7 @@ def replay(
     console = Console(stderr=as_json)
     results: list[CellResult] = []
     failures: list[str] = []
-    with readable_errors(), interruptible(lambda: _so_far(results)):
+    with interruptible(lambda: _so_far(results)):
         try:
             recorded = [entry for entry in load(file) if _matches(entry.cell, cells)]
         except ValueError as error:

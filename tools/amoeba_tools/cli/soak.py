@@ -33,7 +33,6 @@ from amoeba_tools.cli.common import (
     kinds_of_ranks,
     meeting,
     progress_bar,
-    readable_errors,
     switch_of,
 )
 from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
@@ -124,7 +123,6 @@ def soak(
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     completed = 0
     with (
-        readable_errors(),
         interruptible(lambda: f"{completed:,} operations were done"),
         shown as live,
         meeting(listen, connect, ranks or 2, timeout) as rendezvous,
@@ -183,7 +181,6 @@ def _soak_often(
         for number in range(runs)
     ]
     with (
-        readable_errors(),
         interruptible(lambda: _so_far(over, runs)),
         progress_bar(console) as bar,
         engine_for(jobs, scheduler) as engine,

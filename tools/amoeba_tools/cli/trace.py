@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba_tools.capture import write_pcapng
-from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, readable_errors
+from amoeba_tools.cli.common import BuildOption, DeviceOption, check_writable, device_kinds, writes, writing
+from amoeba_tools.cli.errors import readable_errors
 from amoeba_tools.tracing import (
     MAX_EVENTS,
     Recorder,
@@ -49,10 +50,18 @@ def trace(
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     build: BuildOption = None,
-    html: Annotated[Path | None, typer.Option(help="Write the trace as a page for a browser.")] = None,
-    pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
-    vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
-    fst: Annotated[Path | None, typer.Option(help="Write them in FST, a much smaller format.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(callback=writes(".html"), help="Write the trace as a page for a browser.")
+    ] = None,
+    pcapng: Annotated[
+        Path | None, typer.Option(callback=writes(".pcapng"), help="Write the frames to this file, for Wireshark.")
+    ] = None,
+    vcd: Annotated[
+        Path | None, typer.Option(callback=writes(".vcd"), help="Write waveforms of the RTL NICs to this file.")
+    ] = None,
+    fst: Annotated[
+        Path | None, typer.Option(callback=writes(".fst"), help="Write them in FST, a much smaller format.")
+    ] = None,
     tlps: Annotated[bool, typer.Option("--tlps", help="Print the PCI Express packets of rtl+pcie.")] = False,
     events: Annotated[
         int, typer.Option(min=1, help="Maximum number of events to record of a program.")
@@ -84,7 +93,7 @@ def trace(
     if tlps and not any(map(speaks_packets, kinds)):
         raise typer.BadParameter("only a NIC on PCI Express has packets: add --device rtl+pcie", param_hint="--tlps")
     console = Console()
-    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
+    with waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
         check_writable(html, pcapng)
         with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
@@ -110,7 +119,7 @@ def _trace_program(
     """Run a program, print a summary of its operations, and return its exit status."""
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
-    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
+    with waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
         check_writable(html, pcapng)
         with recorder:
             status = _status_of(run)
@@ -141,7 +150,7 @@ def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]
         inner = commands[name].make_context(name, arguments, parent=context.parent)
 
         def command() -> int:
-            with inner:
+            with inner, readable_errors():
                 inner.command.invoke(inner)
             return 0
 
@@ -158,6 +167,8 @@ def _status_of(run: Callable[[], int]) -> int:
         return run()
     except typer.Exit as end:
         return end.exit_code
+    except SystemExit as end:  # of readable_errors
+        return int(end.code or 0)
     except KeyboardInterrupt:
         return _INTERRUPTED
 
@@ -169,13 +180,14 @@ def _write(
     """Write the requested files, and print their paths."""
     if html is not None:
         started = time.monotonic()
-        with _saying(console, "writing the page"):
+        with _saying(console, "writing the page"), writing(html):
             shown = write_page(html, recordings, title)
         took = time.monotonic() - started
         console.print(f"page of {shown:,} operations: {html}" + (f", in {took:.0f} s" if took > 2 else ""))
     if pcapng is not None:
         longest = max(recordings, key=lambda one: len(one.frames), default=None)
-        write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
+        with writing(pcapng):
+            write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
         several = f", of the busiest of {len(recordings)} networks" if len(recordings) > 1 else ""
         console.print(f"frames: {pcapng}{several}")
     for path in waveforms:

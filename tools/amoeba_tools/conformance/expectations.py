@@ -1,13 +1,14 @@
 """Messages of checks that find a difference from the manual."""
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
 
-__all__ = ["CheckFailedError", "expect", "expect_equal", "expect_error"]
+__all__ = ["CheckFailedError", "ExpectedFailure", "expect", "expect_equal", "expect_error"]
+
+Failure = TypeVar("Failure", bound=Exception)
 
 _SHOWN = 96
 """Characters of a value that a message shows."""
@@ -29,17 +30,41 @@ def expect_equal(what: str, got: Any, expected: Any) -> None:
         raise CheckFailedError(f"{what}: expected {_shown(expected)}, got {_shown(got)}{_where(got, expected)}")
 
 
-@contextlib.contextmanager
-def expect_error(what: str, *errors: Errno) -> Iterator[None]:
+class ExpectedFailure(Generic[Failure]):
+    """Context manager: raise CheckFailedError unless the block raises an error of this kind that fits.
+
+    The manager is a class. Since Python 3.12, a generator would keep the error in a reference cycle, and with it the
+    frames of the call and their views of buffers.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        kind: type[Failure],
+        names: str,
+        fits: Callable[[Failure], bool],
+        shown: Callable[[Failure], str],
+    ) -> None:
+        self._expected = f"{what}: expected {names or 'an error'}"
+        self._kind, self._fits, self._told = kind, fits, shown
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+        if error is None:
+            raise CheckFailedError(f"{self._expected}, but it succeeded")
+        if not isinstance(error, self._kind):
+            return False
+        if not self._fits(error):
+            raise CheckFailedError(f"{self._expected}, got {self._told(error)}") from error
+        return True
+
+
+def expect_error(what: str, *errors: Errno) -> ExpectedFailure[FabricError]:
     """Raise CheckFailedError unless the block fails with one of these error numbers; none given: with any."""
-    names = " or ".join(error.name for error in errors) or "an error"
-    try:
-        yield
-    except FabricError as error:
-        if errors and error.fi_errno not in errors:
-            raise CheckFailedError(f"{what}: expected {names}, got {error}") from error
-        return
-    raise CheckFailedError(f"{what}: expected {names}, but it succeeded")
+    names = " or ".join(error.name for error in errors)
+    return ExpectedFailure(what, FabricError, names, lambda error: not errors or error.fi_errno in errors, str)
 
 
 def _shown(value: Any) -> str:

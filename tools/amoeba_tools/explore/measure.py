@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.devices import simulates_hardware
+from amoeba_model.extras import installation
 from amoeba_model.parameters import NicParameters
 
 from amoeba_tools.explore.grid import DesignPoint
@@ -19,7 +20,7 @@ from amoeba_tools.explore.workloads import Workload
 
 __all__ = ["AreaTask", "CyclesTask", "Task", "measure", "own_content"]
 
-_MISSING = 'sizes and RTL need the simulator: pip install "amoeba-nic[sim]"'
+_MISSING = f"sizes and RTL need the simulator: {installation('sim')}"
 
 
 @dataclass(frozen=True)

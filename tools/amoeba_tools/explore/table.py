@@ -10,6 +10,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba_model.extras import installation
 
 from amoeba_tools.plots import Mark, scatter_plot
 
@@ -107,9 +108,11 @@ class Exploration:
             import pyarrow.parquet
         except ImportError as error:
             raise fabric_error(
-                Errno.FI_ENOSYS, f'Parquet needs pyarrow: pip install "amoeba-nic[parquet]" ({error})'
+                Errno.FI_ENOSYS, f"Parquet needs pyarrow: {installation('parquet')} ({error})"
             ) from error
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(self.rows)), path)
+        content = io.BytesIO()  # pyarrow would remove a file that it cannot write, also a device
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(self.rows)), content)
+        Path(path).write_bytes(content.getvalue())
 
 
 def _is_number(value: Any) -> bool:

@@ -33,12 +33,21 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     """
     try:
         told = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise fabric_error(Errno.FI_EINVAL, f"{path} is no JSON: {error}") from None
     results: list[dict[str, Any]] = told if isinstance(told, list) else [{}]
-    if not all(isinstance(each, dict) and {"plan", "overall"} <= set(each) for each in results):
+    if not all(map(_is_result, results)):
         raise fabric_error(Errno.FI_EINVAL, f"expected what amoeba perf --json prints in {path}")
     return results
+
+
+def _is_result(told: Any) -> bool:
+    """Return whether a value has the members of a result that :func:`comparison` reads."""
+    if not isinstance(told, dict) or not isinstance(told.get("plan"), dict):
+        return False
+    numbers = (told.get("overall"), told.get("cycles") or 0)
+    peers = told["plan"].get("peers", 1)
+    return all(isinstance(number, int | float) for number in numbers) and isinstance(peers, int)
 
 
 def comparison(facts: Sequence[Facts], old: Sequence[Facts]) -> list[tuple[str, float, float | None, float | None]]:

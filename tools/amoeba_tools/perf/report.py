@@ -1,21 +1,34 @@
-"""Results as ``ucx_perftest`` prints them: a table, comma-separated values; and JSON. Cycles are two columns more."""
+"""Results as ``ucx_perftest`` prints them: a table, comma-separated values; and JSON. Cycles are two columns more.
+
+A terminal too narrow for the table gets 80 columns, without the averages of bandwidth and rate.
+"""
 
 import dataclasses
+import shutil
+import textwrap
 from collections import Counter
+from itertools import zip_longest
 from typing import Any
 
 from amoeba_tools.perf.meter import PerfResult
 from amoeba_tools.perf.plan import PerfPlan
 
-__all__ = ["csv_header", "csv_row", "facts", "header", "row"]
+__all__ = ["csv_header", "csv_row", "facts", "header", "is_narrow", "row"]
 
 _LINE = "+--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+"
 _CYCLES_LINE = "----------+-----------------+"
 _BOX = len(_LINE) - 2
+_NARROW_BOX = 78
 _API_NAMES = {"ucp": "protocol layer", "libfabric": "libfabric"}
 
 
-def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only: bool) -> str:
+def is_narrow(*, cycles: bool) -> bool:
+    """Return whether the terminal has too few columns for the table. A pipe has enough, unless COLUMNS says less."""
+    wide = len(_LINE) + (len(_CYCLES_LINE) if cycles else 0)
+    return shutil.get_terminal_size((wide, 24)).columns < wide
+
+
+def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only: bool, narrow: bool = False) -> str:
     """Return the lines above the rows of a plan."""
     test = plan.entry
     sides = " | ".join(dict.fromkeys(plan.layouts)) if plan.layouts != ("contig", "contig") else "(automatic)"
@@ -31,7 +44,9 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
         *([("Peers", str(plan.peers))] if plan.peers > 1 else []),
         ("Devices", _counted(devices)),
     ]
-    box = [f"| {name + ':':14}{value}".ljust(_BOX + 1) + "|" for name, value in told]
+    box = _boxed(told, _NARROW_BOX if narrow else _BOX)
+    if narrow:
+        return "\n".join([*box, *_narrow_titles(plan, cycles=cycles)])
     line = _LINE + (_CYCLES_LINE if cycles else "")
     stage = "Test" if final_only else "Stage"
     rank = f"{plan.percentile:4.1f}%ile"
@@ -42,7 +57,30 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
     if cycles:
         above += "   NIC    | modelled (usec) |"
         below += "  cycles  |     overall     |"
-    return "\n".join(["+" + "-" * _BOX + "+", *box, line, above, line, below, line])
+    return "\n".join([*box, line, above, line, below, line])
+
+
+def _boxed(told: list[tuple[str, str]], width: int) -> list[str]:
+    """Return a line per fact, below a line of dashes; a long fact takes several lines."""
+    lines = [
+        f"| {label:14}{part}"
+        for name, value in told
+        for label, part in zip_longest([f"{name}:"], textwrap.wrap(value, width - 16), fillvalue="")
+    ]
+    return ["+" + "-" * width + "+", *(line.ljust(width + 1) + "|" for line in lines)]
+
+
+def _narrow_titles(plan: PerfPlan, *, cycles: bool) -> list[str]:
+    titles = ["count", f"{plan.percentile:.1f}%ile", "average", "overall", "MB/s", "msg/s", "cycles", "usec"]
+    units = ["", *["usec"] * 3, *["overall"] * 2, "NIC", "modelled"]
+    columns = 8 if cycles else 6
+    return [_narrow_line(" " * 5, units[:columns]), _narrow_line(" " * 5, titles[:columns]), "-" * (_NARROW_BOX + 2)]
+
+
+def _narrow_line(name: str, cells: list[str]) -> str:
+    """Return a line of 80 columns, or of 61 without cycles."""
+    widths = (8, 10, 10, 10, 9, 9, 9, 9)
+    return f"{name:5}" + "".join(f" {cell:>{width - 1}}" for cell, width in zip(cells, widths, strict=False))
 
 
 def _counted(devices: tuple[str, ...]) -> str:
@@ -53,9 +91,11 @@ def _operation(plan: PerfPlan) -> str:
     return f"{plan.operation} on {plan.datatype}" if plan.command == "atomic" else plan.operation
 
 
-def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -> str:
+def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool, narrow: bool = False) -> str:
     """Return a row of the table."""
     comma = "," if thousands else ""
+    if narrow:
+        return _narrow_row(result, comma, "Final" if final else "")
     name = f"{result.test:>10}" if final and final_only else f"{'Final:' if final else '':10}"
     cells = (
         f"{name}{result.iterations:>18{comma}} {result.percentile:10.3f} {result.average:9.3f} {result.overall:9.3f} "
@@ -65,6 +105,15 @@ def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -
     if result.cycles is not None and result.modelled is not None:
         cells += f" {result.cycles:10.2f} {result.modelled:17.4f}"
     return cells
+
+
+def _narrow_row(result: PerfResult, comma: str, name: str) -> str:
+    cells = [f"{result.iterations:{comma}}"]
+    cells += [f"{value:.3f}" for value in (result.percentile, result.average, result.overall)]
+    cells += [f"{result.bandwidth_overall:.2f}", f"{result.rate_overall:{comma}.0f}"]
+    if result.cycles is not None and result.modelled is not None:
+        cells += [f"{result.cycles:.2f}", f"{result.modelled:.4f}"]
+    return _narrow_line(name, cells)
 
 
 def csv_header(rank: float, *, cycles: bool, peers: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import simulates_hardware
 from amoeba.nic.nic import Nic
 
@@ -174,20 +174,23 @@ def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvo
     """Run the client's side; return the errors of both sides."""
     rendezvous.exchange(plan.told())
     with contextlib.closing(bench.client(plan)) as client:
-        client.connect(rendezvous.exchange(client.greeting())[0])
+        with understood():
+            client.connect(rendezvous.exchange(client.greeting())[0])
         role = client.role(meter)
         rendezvous.exchange("ready")
         with departures(rendezvous):
             _run([client], [role], rendezvous)
         rendezvous.exchange("over", idle=client.progress)
-        found: list[str] = rendezvous.exchange([], idle=client.progress)[0]
+        with understood():
+            found = [*map(str, rendezvous.exchange([], idle=client.progress)[0])]
         return client.findings.first + found
 
 
 def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
     """Run the server's side."""
     with contextlib.closing(bench.server(plan, 0)) as server:
-        server.connect(rendezvous.exchange(server.greeting())[1])
+        with understood():
+            server.connect(rendezvous.exchange(server.greeting())[1])
         role = server.role()
         rendezvous.exchange("ready")
         if role is not None:

@@ -18,6 +18,7 @@ from typing import Any
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.release import RELEASE
+from amoeba_model.extras import installation
 
 from amoeba_tools.spread.jobs import Ending, Job
 from amoeba_tools.spread.processes import Worker
@@ -66,7 +67,7 @@ class Cluster:
             from distributed.comm.addressing import parse_host_port
         except ImportError as error:
             raise fabric_error(
-                Errno.FI_ENOSYS, f'a cluster needs dask.distributed: pip install "amoeba-nic[cluster]" ({error})'
+                Errno.FI_ENOSYS, f"a cluster needs dask.distributed: {installation('cluster')} ({error})"
             ) from error
         self._dask: Any = distributed
         self._closed: type[Exception] = distributed.client.ClosedClientError

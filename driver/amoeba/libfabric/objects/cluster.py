@@ -1,6 +1,7 @@
 """Clusters: simulated NICs on one network, in one process or in several."""
 
 import contextlib
+import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from amoeba_model.udp_network import UdpNetwork
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
-from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import attach, open_device
 from amoeba.devices.linked import patient
 from amoeba.libfabric.objects.attributes import FabricAttr, Info
@@ -133,17 +134,27 @@ def join_cluster(
         if joined and retransmission is None:
             nic.retransmission = patient(network.devices[0].idle_hz, lossy=not impairments.is_perfect)
         own = (*(network.address if joined else ("", 0)), nic.mac.hex(), nic.ip)
-        for rank, (host, port, mac, ip) in enumerate(rendezvous.exchange(own)):
+        for rank, (host, port, mac, ip) in enumerate(map(_address, rendezvous.exchange(own))):
             if bool(host) != joined:
                 raise fabric_error(Errno.FI_EINVAL, "a simulated network joins simulated NICs alone")
             if rank != rendezvous.rank:
                 if joined:
-                    network.connect(bytes.fromhex(mac), host, port)
-                fabric.neighbours[ip] = bytes.fromhex(mac)
+                    network.connect(mac, host, port)
+                fabric.neighbours[ip] = mac
         if not joined:
             network.close()
         opened.pop_all()
     return _with_progress(fabric, progress)
+
+
+def _address(told: Any) -> tuple[str, int, bytes, int]:
+    """Return host, port, MAC and IPv4 address of another process' NIC. Raises FI_ECONNREFUSED for other values."""
+    with understood():
+        host, port, mac, ip = told
+        address = str(ipaddress.IPv4Address(host)) if host else ""
+        if not (type(port) is type(ip) is int and 0 <= port < 1 << 16 and 0 <= ip < 1 << 32 and len(mac) == 12):
+            raise ValueError(f"expected host, port, MAC and IPv4 address, got {told!r}")
+        return address, port, bytes.fromhex(mac), ip
 
 
 def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:

@@ -18,7 +18,9 @@ from amoeba.nic.address import EndpointAddress
 
 __all__ = ["Service", "find_node", "following"]
 
-_SERVICE = re.compile(r"(?:(\d+)/)?(\d+)")
+_SERVICE = re.compile(r"(?:(\d{1,9})/)?(\d{1,9})")
+_BITS = 12
+"""Bits of a context's number, and of a process'."""
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
@@ -42,8 +44,15 @@ class Service:
         return cls(int(context), None if process is None else int(process))
 
     def at(self, address: EndpointAddress) -> EndpointAddress:
-        """Return its address on the node of this address, in the same job."""
+        """Return its address on the node of this address, in the same job.
+
+        Raises FI_EINVAL for a context or a process of more than 12 bits.
+        """
         process = address.pid_on_fep if self.process is None else self.process
+        if (self.context | process) >> _BITS:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"contexts and processes have {_BITS} bits, got {self.context} and {process}"
+            )
         return dataclasses.replace(address, pid_on_fep=process, resource_index=self.context, contexts=1)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from amoeba.core.buffers import Buffer, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
-from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.libfabric.objects.checks import check_number
 from amoeba.libfabric.objects.cluster import join_cluster, open_cluster
 from amoeba.libfabric.objects.constants import BindFlags, CqFormat, MrAccess, Progress
@@ -85,7 +85,8 @@ class Team:
         both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
         self.endpoint = domain.endpoint(cq=self.queue, av=self._vector, cq_flags=both)
         for name in self.exchange(self.endpoint.getname().hex()):
-            self._vector.insert(bytes.fromhex(name))
+            with understood():
+                self._vector.insert(bytes.fromhex(name))
 
     @classmethod
     def join(cls, kind: str, rendezvous: Rendezvous, **options: Any) -> Self:
@@ -212,15 +213,17 @@ class Window(Sequence[RemoteArray]):
         self.local: npt.NDArray[Any] = np.frombuffer(allocate(nbytes), np.uint8, nbytes).view(kind).reshape(lengths)
         self._region = team.domain.mr_reg(self.local, _ACCESS)
         told = team.exchange([self._region.address, self._region.key, str(kind.descr), lengths])
-        for rank, (*_, descr, theirs) in enumerate(told):
-            if (descr, tuple(theirs)) != (str(kind.descr), lengths):
-                theirs = f"{descr} {tuple(theirs)}"
-                raise fabric_error(
-                    Errno.FI_EINVAL, f"expected {kind.descr} {lengths} of all ranks, rank {rank} has {theirs}"
-                )
-        self._arrays = [
-            team.endpoint.array(rank, (address, key), kind, lengths) for rank, (address, key, *_) in enumerate(told)
-        ]
+        with understood():
+            for rank, (*_, descr, theirs) in enumerate(told):
+                if (descr, tuple(theirs)) != (str(kind.descr), lengths):
+                    theirs = f"{descr} {tuple(theirs)}"
+                    raise fabric_error(
+                        Errno.FI_EINVAL, f"expected {kind.descr} {lengths} of all ranks, rank {rank} has {theirs}"
+                    )
+            self._arrays = [
+                team.endpoint.array(rank, (address, key), kind, lengths)
+                for rank, (address, key, *_) in enumerate(told)
+            ]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -162,7 +162,8 @@ def test_names_with_numbers_are_counted_up(vector, monkeypatch):
 def test_a_node_that_is_not_found_is_an_address_that_cannot_be_inserted(vector):
     inserted = vector.insertsym("10.0.0.2", 2, "0", 1, flags=AvFlags.FI_SYNC_ERR)
     assert inserted == Insertion(1, (0, FI_ADDR_NOTAVAIL), (Errno.FI_SUCCESS, Errno.FI_ENODATA))
-    assert vector.insertsvc("10.0.0.2", "4096", flags=AvFlags.FI_SYNC_ERR).errors == (Errno.FI_EINVAL,)
+    for service in ("4096", "4096/0", "999999999"):
+        assert vector.insertsvc("10.0.0.2", service, flags=AvFlags.FI_SYNC_ERR).errors == (Errno.FI_EINVAL,)
     assert vector.insertsym("10.0.0.1", 0, "0", 5).count == vector.insertsym("10.0.0.1", 5, "0", 0).count == 0
 
 
@@ -183,6 +184,7 @@ def test_insertions_by_name_report_to_the_event_queue(fabric, pair, keep):
     [
         ("10.0.0.1", 1, "ssh", 1),
         ("10.0.0.1", 1, "", 1),
+        ("10.0.0.1", 1, "9" * 5000, 1),
         ("10.0.0.1", -1, "0", 1),
         ("10.0.0.1", 1, "0", -1),
         ("255.255.255.255", 2, "0", 1),
