@@ -223,12 +223,10 @@ def test_the_nic_closes_and_opens_again(bench: Bench) -> None:
 # Rows 1 to 3: atomics
 
 
-@row(1)
 def test_row_1_the_answer_to_a_compare_and_swap_has_the_length_of_its_request(bench: Bench) -> None:
     assert bench.initiator().swap(KEY, 8, 0, 1).modified == uet.CSWAP_LENGTH
 
 
-@row(2)
 def test_row_2_a_peer_compares_and_swaps(bench: Bench) -> None:
     bench.region[8] = NUMBER.to_bytes(8, "little")
     answer = bench.initiator().swap(KEY, 8, NUMBER, 5)
@@ -236,7 +234,6 @@ def test_row_2_a_peer_compares_and_swaps(bench: Bench) -> None:
     assert answer.data == NUMBER.to_bytes(8, "big")
 
 
-@row(2)
 def test_row_2_the_nic_compares_and_swaps(bench: Bench) -> None:
     target = bench.target()
     target.memory[0x40:0x48] = NUMBER.to_bytes(8, "little")
@@ -245,7 +242,6 @@ def test_row_2_the_nic_compares_and_swaps(bench: Bench) -> None:
     assert bench.result.integer(0) == NUMBER
 
 
-@row(3)
 def test_row_3_a_peer_adds(bench: Bench) -> None:
     peer = bench.initiator()
     bench.region[8] = NUMBER.to_bytes(8, "little")
@@ -255,7 +251,6 @@ def test_row_3_a_peer_adds(bench: Bench) -> None:
     assert bench.region.integer(8) == NUMBER + 11
 
 
-@row(3)
 def test_row_3_the_nic_adds(bench: Bench) -> None:
     target = bench.target()
     target.memory[0x40:0x48] = NUMBER.to_bytes(8, "little")

@@ -1,10 +1,11 @@
 """Operands and compare values out of request payloads."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
 
+from amoeba_hw.byte_order import SWAP_BITS, swap_bytes
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import CUT, Realign
 from amoeba_hw.request_records import OPERAND_JOB
@@ -12,8 +13,7 @@ from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["OperandSplitter"]
 
-_USES = data.StructLayout({"operand": 1, "compare": 1, "reversed": 1})
-_VALUE_SIZE = CSWAP_VALUES_SIZE // 2
+_USES = data.StructLayout({"operand": 1, "compare": 1})
 
 
 class OperandSplitter(wiring.Component):
@@ -28,13 +28,12 @@ class OperandSplitter(wiring.Component):
     Members
     -------
     jobs : OPERAND_JOB stream
-        One for each payload, in order. The payload must have the bytes of the parts; one that is ``reversed`` whole
-        groups of 16 bytes, of which each is turned round before it is cut.
+        One for each payload, in order. The payload must have the bytes of the parts.
     payload : :func:`packet_beat` stream
     operands, compares : :func:`packet_beat` streams
-        One beat per cycle each. A consumer may wait for both: compare values may stand behind all operands, so
-        the queue of operands holds a whole payload; a single one may stand a beat before its operand, so a
-        register takes it.
+        One beat per cycle each, little-endian: the payload is permuted by its job's ``swap``, which takes a cycle,
+        and then cut. A consumer may wait for both: compare values may stand behind all operands, so the queue of
+        operands holds a whole payload; a single one may stand a beat before its operand, so a register takes it.
     """
 
     def __init__(self, parameters, jobs=16):
@@ -56,6 +55,8 @@ class OperandSplitter(wiring.Component):
         m = Module()
         width = self._parameters.data_width
         skips = {0, CSWAP_VALUES_SIZE // 2 % self._parameters.beat_bytes}
+        m.submodules.swaps = swaps = Queue(SWAP_BITS, self._depth)
+        m.submodules.swapped = swapped = RegisterSlice(self._beat)
         m.submodules.uses = uses = Queue(_USES, self._depth)
         m.submodules.operand_cuts = operand_cuts = Queue(CUT, self._depth)
         m.submodules.compare_cuts = compare_cuts = Queue(CUT, self._depth)
@@ -63,8 +64,9 @@ class OperandSplitter(wiring.Component):
         m.submodules.compare_cutter = compare_cutter = Realign(width)
         m.submodules.waiting = waiting = Queue(self._beat, self._parameters.payload // self._parameters.beat_bytes)
         m.submodules.first_compare = first_compare = RegisterSlice(self._beat)
-        self._elaborate_jobs(m, uses, {"operand": operand_cuts, "compare": compare_cuts})
-        self._elaborate_fork(m, uses, {"operand": operand_cutter, "compare": compare_cutter})
+        self._elaborate_jobs(m, swaps, uses, {"operand": operand_cuts, "compare": compare_cuts})
+        self._elaborate_swap(m, swaps, swapped.i)
+        self._elaborate_fork(m, swapped.o, uses, {"operand": operand_cutter, "compare": compare_cutter})
         connect_streams(m, operand_cuts.o, operand_cutter.cuts)
         connect_streams(m, compare_cuts.o, compare_cutter.cuts)
         connect_streams(m, operand_cutter.o, waiting.i)
@@ -73,14 +75,15 @@ class OperandSplitter(wiring.Component):
         connect_streams(m, first_compare.o, flipped(self.compares))
         return m
 
-    def _elaborate_jobs(self, m, uses, cuts):
+    def _elaborate_jobs(self, m, swaps, uses, cuts):
         job = self.jobs.p
         has = {"operand": job.has_operand, "compare": job.has_compare}
-        room = uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
+        room = swaps.i.ready & uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
         m.d.comb += [
             self.jobs.ready.eq(room),
+            swaps.i.valid.eq(self.jobs.valid & room),
+            swaps.i.p.eq(job.swap),
             uses.i.valid.eq(self.jobs.valid & room),
-            uses.i.p.reversed.eq(job.reversed),
         ]
         for name, queue in cuts.items():
             m.d.comb += [
@@ -89,33 +92,32 @@ class OperandSplitter(wiring.Component):
                 queue.i.p.eq(job[name]),
             ]
 
-    def _elaborate_fork(self, m, uses, cutters):
+    def _elaborate_swap(self, m, swaps, swapped):
+        payload = self.payload
+        m.d.comb += [
+            swapped.valid.eq(payload.valid & swaps.o.valid),
+            swapped.p.eq(payload.p),
+            swapped.p.data.eq(swap_bytes(m, "payload", payload.p.data, swaps.o.p)),
+            payload.ready.eq(swapped.ready & swaps.o.valid),
+            swaps.o.ready.eq(payload.valid & swapped.ready & payload.p.last),
+        ]
+
+    def _elaborate_fork(self, m, payload, uses, cutters):
         """Each beat goes to every part that the job has, to each as soon as it is ready."""
         done = uses.o.valid
-        beat = Signal(self._beat)
-        groups = range(0, self._parameters.beat_bytes, _VALUE_SIZE)
-        turned = Cat(
-            beat_bytes for at in groups for beat_bytes in reversed([self._byte(at + n) for n in range(_VALUE_SIZE)])
-        )
-        m.d.comb += beat.eq(self.payload.p)
-        with m.If(uses.o.p.reversed):
-            m.d.comb += beat.data.eq(turned)
         for name, cutter in cutters.items():
             wants = Signal(name=f"wants_{name}")
             m.d.comb += [
                 wants.eq(uses.o.p[name] & ~self._taken[name]),
-                cutter.i.valid.eq(self.payload.valid & uses.o.valid & wants),
-                cutter.i.p.eq(beat),
+                cutter.i.valid.eq(payload.valid & uses.o.valid & wants),
+                cutter.i.p.eq(payload.p),
             ]
             done &= ~wants | cutter.i.ready
             with m.If(cutter.i.valid & cutter.i.ready):
                 m.d.sync += self._taken[name].eq(1)
         m.d.comb += [
-            self.payload.ready.eq(done),
-            uses.o.ready.eq(self.payload.valid & done & self.payload.p.last),
+            payload.ready.eq(done),
+            uses.o.ready.eq(payload.valid & done & payload.p.last),
         ]
-        with m.If(self.payload.valid & done):
+        with m.If(payload.valid & done):
             m.d.sync += [taken.eq(0) for taken in self._taken.values()]
-
-    def _byte(self, position):
-        return self.payload.p.data.word_select(position, 8)
