@@ -21,7 +21,7 @@ from amoeba_hw.initiator.records import (
     RecoveryKind,
 )
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
-from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
+from amoeba_hw.stream import Queue
 
 __all__ = ["ANSWER", "ResponseHandler"]
 
@@ -93,8 +93,8 @@ class ResponseHandler(wiring.Component):
     result_commands : DMA_COMMAND stream
         Three cycles after the answer's header.
     results : packet stream
-        One packet of exactly the command's length per command, in order, a cycle behind ``response_payload``. Results
-        of atomics are little-endian again.
+        One packet of exactly the command's length per command, in order, within the cycle of ``response_payload``.
+        Results of atomics are little-endian again.
     answers : ANSWER stream
         For every packet answered that completes a request or whose data is written, in order.
     count_responses_received, count_dropped_response, count_nacks_received : out
@@ -524,9 +524,7 @@ class ResponseHandler(wiring.Component):
             self.answers.payload.eq(answer.p.answer),
             answer.ready.eq(self.answers.ready),
         ]
-        m.submodules.swapped = swapped = RegisterSlice(packet_beat(self._parameters.data_width))
-        connect_streams(m, swapped.o, wiring.flipped(self.results))
-        source, target, forward = self.response_payload, swapped.i, routes.o.p.forward
+        source, target, forward = self.response_payload, self.results, routes.o.p.forward
         m.d.comb += [
             target.payload.eq(source.payload),
             target.p.data.eq(swap_bytes(m, "result", source.p.data, routes.o.p.swap)),
