@@ -10,11 +10,10 @@ from amoeba_model.nic.rings import Interrupts, RingWriter
 from amoeba_model.nic.tables import Context, Request
 from amoeba_model.nic.timing import COMPLETION as COMPLETION_COST
 from amoeba_model.nic.timing import RESULT
-from amoeba_model.opcodes import Datatype
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
 from amoeba_model.unroll import packer
-from amoeba_model.wire.byte_order import number_size, swap_bytes
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["CompletionWriter", "ResultOrder"]
@@ -116,7 +115,7 @@ class ResultOrder:
         core = self._core
         request = packet.request
         if request.opcode in FORMS:
-            payload = swap_bytes(payload, number_size(Datatype(request.datatype)))
+            payload = swap_bytes(payload, NUMBER_SIZES[request.datatype])
         self._host.write(request.result + packet.position, payload, _RESULT_WRITER, request.context.number)
         cycle += RESULT + len(payload) // core.beat_bytes
         if core.tracing:

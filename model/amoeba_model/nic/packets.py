@@ -11,7 +11,7 @@ from amoeba_model.nic.timing import HOST_READ, PACKETIZE
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
-from amoeba_model.wire.byte_order import number_size, swap_bytes
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
@@ -73,7 +73,6 @@ _SES_OPCODES = {
 _ATOMIC_OPCODES = [ATOMIC_OPCODES[op].value for op in Op]
 _ATOMIC_DATATYPES = [ATOMIC_DATATYPES[datatype].value for datatype in Datatype]
 _ELEMENT_SIZES = [datatype.size for datatype in Datatype]
-_NUMBER_SIZES = [number_size(datatype) for datatype in Datatype]
 
 
 class Packetizer:
@@ -115,7 +114,7 @@ class OperandStage:
         operands = self._read(packet, request.local, _OPERAND_FETCH)
         if opcode not in FORMS:
             return operands
-        number = _NUMBER_SIZES[request.datatype]
+        number = NUMBER_SIZES[request.datatype]
         if opcode != _COMPARE_ATOMIC:
             return operands if operands is None else swap_bytes(operands, number)
         compares = self._read(packet, request.compare, _COMPARE_FETCH)

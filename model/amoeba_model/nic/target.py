@@ -13,7 +13,7 @@ from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
-from amoeba_model.wire.byte_order import number_size, swap_bytes
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import MESSAGE_REQUESTS, NackCode, ReturnCode, SesFlags
 
@@ -133,7 +133,7 @@ class Target:
         """Access memory: the data to answer, in network order, or None if the host refused, and the cycle."""
         data, cycle = self._memory.execute(request, pdc, psn, cycle)
         if data and request.datatype is not None:
-            data = swap_bytes(data, number_size(request.datatype))
+            data = swap_bytes(data, NUMBER_SIZES[request.datatype])
         return data, cycle
 
     def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:

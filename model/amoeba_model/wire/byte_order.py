@@ -3,12 +3,16 @@
 from amoeba_model.atomic.formats import is_complex
 from amoeba_model.opcodes import Datatype
 
-__all__ = ["number_size", "swap_bytes"]
+__all__ = ["NUMBER_SIZES", "number_size", "swap_bytes"]
 
 
 def number_size(datatype: Datatype) -> int:
     """Return the bytes of a number: an element, or the real or imaginary part of a complex one."""
     return datatype.size // 2 if is_complex(datatype) else datatype.size
+
+
+NUMBER_SIZES = tuple(number_size(datatype) for datatype in Datatype)
+""":func:`number_size` of every datatype, by libfabric's number."""
 
 
 def swap_bytes(data: bytes, size: int) -> bytes:
