@@ -13,7 +13,7 @@ from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["OperandSplitter"]
 
-_USES = data.StructLayout({"operand": 1, "compare": 1})
+_USES = data.StructLayout({"operand": 1, "compare": 1, "swap": SWAP_BITS})
 
 
 class OperandSplitter(wiring.Component):
@@ -31,9 +31,9 @@ class OperandSplitter(wiring.Component):
         One for each payload, in order. The payload must have the bytes of the parts.
     payload : :func:`packet_beat` stream
     operands, compares : :func:`packet_beat` streams
-        One beat per cycle each, little-endian: the payload is permuted by its job's ``swap``, which takes a cycle,
-        and then cut. A consumer may wait for both: compare values may stand behind all operands, so the queue of
-        operands holds a whole payload; a single one may stand a beat before its operand, so a register takes it.
+        One beat per cycle each, little-endian: the payload is permuted by its job's ``swap``, and then cut. A
+        consumer may wait for both: compare values may stand behind all operands, so the queue of operands holds a
+        whole payload; a single one may stand a beat before its operand, so a register takes it.
     """
 
     def __init__(self, parameters, jobs=16):
@@ -55,8 +55,6 @@ class OperandSplitter(wiring.Component):
         m = Module()
         width = self._parameters.data_width
         skips = {0, CSWAP_VALUES_SIZE // 2 % self._parameters.beat_bytes}
-        m.submodules.swaps = swaps = Queue(SWAP_BITS, self._depth)
-        m.submodules.swapped = swapped = RegisterSlice(self._beat)
         m.submodules.uses = uses = Queue(_USES, self._depth)
         m.submodules.operand_cuts = operand_cuts = Queue(CUT, self._depth)
         m.submodules.compare_cuts = compare_cuts = Queue(CUT, self._depth)
@@ -64,9 +62,8 @@ class OperandSplitter(wiring.Component):
         m.submodules.compare_cutter = compare_cutter = Realign(width)
         m.submodules.waiting = waiting = Queue(self._beat, self._parameters.payload // self._parameters.beat_bytes)
         m.submodules.first_compare = first_compare = RegisterSlice(self._beat)
-        self._elaborate_jobs(m, swaps, uses, {"operand": operand_cuts, "compare": compare_cuts})
-        self._elaborate_swap(m, swaps, swapped.i)
-        self._elaborate_fork(m, swapped.o, uses, {"operand": operand_cutter, "compare": compare_cutter})
+        self._elaborate_jobs(m, uses, {"operand": operand_cuts, "compare": compare_cuts})
+        self._elaborate_fork(m, uses, {"operand": operand_cutter, "compare": compare_cutter})
         connect_streams(m, operand_cuts.o, operand_cutter.cuts)
         connect_streams(m, compare_cuts.o, compare_cutter.cuts)
         connect_streams(m, operand_cutter.o, waiting.i)
@@ -75,15 +72,14 @@ class OperandSplitter(wiring.Component):
         connect_streams(m, first_compare.o, flipped(self.compares))
         return m
 
-    def _elaborate_jobs(self, m, swaps, uses, cuts):
+    def _elaborate_jobs(self, m, uses, cuts):
         job = self.jobs.p
         has = {"operand": job.has_operand, "compare": job.has_compare}
-        room = swaps.i.ready & uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
+        room = uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
         m.d.comb += [
             self.jobs.ready.eq(room),
-            swaps.i.valid.eq(self.jobs.valid & room),
-            swaps.i.p.eq(job.swap),
             uses.i.valid.eq(self.jobs.valid & room),
+            uses.i.p.swap.eq(job.swap),
         ]
         for name, queue in cuts.items():
             m.d.comb += [
@@ -92,25 +88,18 @@ class OperandSplitter(wiring.Component):
                 queue.i.p.eq(job[name]),
             ]
 
-    def _elaborate_swap(self, m, swaps, swapped):
-        payload = self.payload
-        m.d.comb += [
-            swapped.valid.eq(payload.valid & swaps.o.valid),
-            swapped.p.eq(payload.p),
-            swapped.p.data.eq(swap_bytes(m, "payload", payload.p.data, swaps.o.p)),
-            payload.ready.eq(swapped.ready & swaps.o.valid),
-            swaps.o.ready.eq(payload.valid & swapped.ready & payload.p.last),
-        ]
-
-    def _elaborate_fork(self, m, payload, uses, cutters):
+    def _elaborate_fork(self, m, uses, cutters):
         """Each beat goes to every part that the job has, to each as soon as it is ready."""
+        payload = self.payload
         done = uses.o.valid
+        swapped = swap_bytes(m, "payload", payload.p.data, uses.o.p.swap)
         for name, cutter in cutters.items():
             wants = Signal(name=f"wants_{name}")
             m.d.comb += [
                 wants.eq(uses.o.p[name] & ~self._taken[name]),
                 cutter.i.valid.eq(payload.valid & uses.o.valid & wants),
                 cutter.i.p.eq(payload.p),
+                cutter.i.p.data.eq(swapped),
             ]
             done &= ~wants | cutter.i.ready
             with m.If(cutter.i.valid & cutter.i.ready):
