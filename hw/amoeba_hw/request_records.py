@@ -3,8 +3,9 @@
 from amaranth.hdl import Mux
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
-from amoeba_model.wire.uet import MESSAGE_REQUESTS, ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, MESSAGE_REQUESTS, ResponseOpcode, ReturnCode
 
+from amoeba_hw.byte_order import SWAP_BITS
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
 
@@ -31,6 +32,7 @@ __all__ = [
     "SEQUENCED_REQUEST",
     "acknowledges",
     "is_message",
+    "modified_length",
     "refuses",
     "response_opcode",
 ]
@@ -71,9 +73,11 @@ SEQUENCED_REQUEST = data.StructLayout(
 LOCATED_REQUEST = data.StructLayout({"request": SEQUENCED_REQUEST, "found": 1, "entry": KEY_ENTRY})
 """A request and the entry of its key, if ``found``."""
 
-OPERAND_JOB = data.StructLayout({"has_operand": 1, "has_compare": 1, "reversed": 1, "operand": CUT, "compare": CUT})
+OPERAND_JOB = data.StructLayout(
+    {"has_operand": 1, "has_compare": 1, "swap": SWAP_BITS, "operand": CUT, "compare": CUT}
+)
 """Job with one payload: which parts are operands and compare values. With neither it is swallowed.
-``reversed``: it is a compare-and-swap extension, whose values stand the other way round."""
+``swap`` makes it little-endian, as of :mod:`amoeba_hw.byte_order`; then it is cut."""
 
 EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERATION_BITS})
 """When valid: one entry of the context's event ring is reserved, or released."""
@@ -119,6 +123,8 @@ ANSWER = data.StructLayout(
         "job_id": 24,
         "return_code": 6,  # NULL of a CLOSE_COMMAND
         "request_length": 32,  # bytes of memory concerned
+        "is_extended": 1,  # the request has a compare-and-swap extension
+        "swap": SWAP_BITS,  # brings the data into network order, as of amoeba_hw.byte_order
         "executed": 1,  # the memory engine has a result; otherwise the return code is final
         "returns_data": 1,
         "copied": 1,  # the data goes to the answer memory, too
@@ -221,6 +227,12 @@ def response_opcode(return_code, has_data):
     """Return the FRAME_HEADER's opcode of an answer: without a return code there is no response."""
     with_code = Mux(has_data, ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value)
     return Mux(return_code == ReturnCode.NULL.value, ResponseOpcode.NONE.value, with_code)
+
+
+def modified_length(answer, return_code):
+    """Return the ``modified_length`` of an ANSWER with that return code: the request's ``request_length`` if OK."""
+    length = Mux(answer.is_extended, CSWAP_VALUES_SIZE, answer.request_length)
+    return Mux(return_code == ReturnCode.OK.value, length, 0)
 
 
 def refuses(header, nack):

@@ -37,6 +37,7 @@ from tests.hw.nic_setup import (
     UINT64,
     WRITE,
     Remote,
+    network_order,
     remote_fields,
     swap_values,
 )
@@ -88,14 +89,14 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
     sums = {"op": FI_SUM, "datatype": FI_UINT64}
     wire_sums = {"atomic_opcode": SUM, "atomic_datatype": UINT64}
     for length in (8, 24, PAYLOAD):
-        operands = bench.memory[source : source + length]
+        operands = network_order(bench.memory[source : source + length])
         await post(D_ATOMIC, length=length, local=source, **sums)
         remote.answer(await remote.expect(ATOMIC, operands, **remote_fields(length), **wire_sums))
         await completed(length, D_ATOMIC)
         await post(D_FETCH, length=length, local=source, result=result, **sums)
         request = await remote.expect(FETCHING_ATOMIC, operands, **remote_fields(length), **wire_sums)
         data = random.randbytes(length)
-        remote.answer(request, data=data)
+        remote.answer(request, data=network_order(data))
         receives(data)
         await completed(length, D_FETCH)
     for opcode, message in ((D_SEND, SEND), (D_TAGGED_SEND, TAGGED_SEND)):
@@ -109,14 +110,14 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
         content = bench.memory[source : source + 32]
         remote.answer(await remote.expect(message, content, **remote_fields(32)))
         await completed(32, opcode)
-    operands = bench.memory[source : source + 16]
+    operands = network_order(bench.memory[source : source + 16])
     await post(D_TAGGED_ATOMIC, length=16, local=source, **sums)
     remote.answer(await remote.expect(TSEND_ATOMIC, operands, **remote_fields(16), **wire_sums))
     await completed(16, D_TAGGED_ATOMIC)
     await post(D_TAGGED_FETCH, length=16, local=source, result=result, **sums)
     request = await remote.expect(TSEND_FETCH_ATOMIC, operands, **remote_fields(16), **wire_sums)
     data = random.randbytes(16)
-    remote.answer(request, data=data)
+    remote.answer(request, data=network_order(data))
     receives(data)
     await completed(16, D_TAGGED_FETCH)
     await post(D_WRITE, length=5, local=0x0807060504030201, flags=COMPLETION | INLINE)
@@ -130,10 +131,10 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
         if length == 8:
             opcode, payload, size = FETCHING_ATOMIC, swap_values(compares, operands), 32
         else:
-            opcode, payload, size = COMPARE_ATOMIC, operands + compares, length
+            opcode, payload, size = COMPARE_ATOMIC, network_order(operands + compares), length
         request = await remote.expect(opcode, payload, **remote_fields(size), **wire_swaps)
         data = random.randbytes(length)
-        remote.answer(request, data=data)
+        remote.answer(request, data=network_order(data))
         receives(data)
         await completed(length, D_COMPARE)
     # What the remote refuses, and data that is not what was asked for.

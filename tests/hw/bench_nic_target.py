@@ -40,6 +40,7 @@ from tests.hw.nic_setup import (
     TSEND_FETCH_ATOMIC,
     UINT64,
     WRITE,
+    network_order,
     random_execution,
     word_bytes,
 )
@@ -362,7 +363,8 @@ async def messages_go_to_receives_or_wait_in_slots(dut, pace):
     before = (0x1111, 0x2222)
     bench.memory[place + 0x208] = word_bytes(before)
     sums = {"atomic_opcode": SUM, "atomic_datatype": UINT64, "buffer_offset": 8, "memory_key": 6}
-    await message(TSEND_FETCH_ATOMIC, word_bytes((1, 2)), data=word_bytes(before), **sums)
+    operands, data = (network_order(word_bytes(values)) for values in ((1, 2), before))
+    await message(TSEND_FETCH_ATOMIC, operands, data=data, **sums)
     assert await bench.event() == {
         **source, "kind": ATOMIC_RECEIVED, "flags": 2 | RELEASED, "context": 0xCC, "tag": 6, "address": place + 0x208,
         "length": 16,

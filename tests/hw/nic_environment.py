@@ -315,7 +315,7 @@ class Stranger:
             "return_code": code,
             "message_id": header["message_id"],
             "job_id": header["job_id"],
-            "modified_length": (len(data) or header["request_length"]) if code == 1 else 0,
+            "modified_length": header["request_length"] if code == 1 else 0,
         }
         return frame(fields, data, received=False)
 

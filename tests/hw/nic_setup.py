@@ -64,7 +64,7 @@ def random_execution(stranger, shadow):
     at = min(at, len(shadow) - length)
     old = bytes(shadow[at : at + length])
     operands = random.choice([random.randbytes(length), old])
-    atomic = {"atomic_datatype": random.choice([INT64, UINT64])}
+    atomic = {} if kind in ("write", "read") else {"atomic_datatype": random.choice([INT64, UINT64])}
     new, payload, opcode = old, operands, FETCHING_ATOMIC
     if kind == "write":
         opcode, new, answer = WRITE, operands, b""
@@ -96,9 +96,16 @@ def random_execution(stranger, shadow):
             payload = swap_values(compares, operands)
         else:
             opcode, payload = COMPARE_ATOMIC, operands + compares
+    if atomic:
+        payload, answer = payload if kind == "compare" else network_order(payload), network_order(answer)
     shadow[at : at + length] = new
     fields = {"request_length": 32 if kind == "compare" else length, "buffer_offset": REGION.start + at, **atomic}
     return stranger.request(opcode, **fields), payload, answer
+
+
+def network_order(content):
+    """64-bit numbers as they travel."""
+    return b"".join(value.to_bytes(8, "big") for value in words(content))
 
 
 def swap_values(compare, swap):

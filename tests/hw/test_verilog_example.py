@@ -64,7 +64,8 @@ def test_the_plain_testbench_has_a_fetch_add_executed_over_a_looped_link(build):
     ethernet = bytes.fromhex("0200000000010200000000010800")  # to, from, EtherType of IPv4
     assert request[:14] == answer[:14] == ethernet
     assert bytes.fromhex("123456789abcdef0") in request
-    assert (0x8000000000000003).to_bytes(8, "little") in answer
+    assert (5).to_bytes(8, "big") in request
+    assert (0x8000000000000003).to_bytes(8, "big") in answer
 
 
 def test_the_page_shows_what_the_plain_testbench_prints(build):

@@ -96,11 +96,11 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     # initiator: context 0; header data 0; 8 bytes
     assert (asked[32:36], asked[44:52], asked[52:56]) == (bytes(4), bytes(8), bytes.fromhex("00000008"))
     # SUM, UINT64; the operand 1
-    assert asked[56:-4] == bytes.fromhex("02 07 00 00 01 00 00 00 00 00 00 00")
+    assert asked[56:-4] == bytes.fromhex("02 07 00 00 00 00 00 00 00 00 00 01")
     # ACK, response with data follows; up to this PSN; first PDC on both sides
     assert told[:12] == bytes.fromhex("3a80 0000") + psn + bytes.fromhex("0001 0001")
     # WITH_DATA, OK; message 0; job 1; 8 bytes of data, 8 of memory, offset 0; the old value 41
-    assert told[12:-4] == bytes.fromhex("02 01 0000 00 000001 0000 0008 00000008 00000000 29 00 00 00 00 00 00 00")
+    assert told[12:-4] == bytes.fromhex("02 01 0000 00 000001 0000 0008 00000008 00000000 00 00 00 00 00 00 00 29")
 
 
 def test_the_picture_of_an_atomics_life_is_what_the_rtl_does():

@@ -90,7 +90,7 @@ def test_row_5_what_was_recorded_is_not_executed_when_its_pdc_is_another_s(make_
         "opcode": RequestOpcode.FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.SUM,
         "atomic_datatype": AtomicDatatype.UINT64, "request_length": 8, "buffer_offset": region.address,
     }  # fmt: skip
-    one = (1).to_bytes(8, "little")
+    one = (1).to_bytes(8, "big")
     recorded = stranger.frame(stranger.header(**add), one)
     assert stranger.ask(one, **add).header.return_code == OK
     stranger.send(stranger.frame(stranger.close()))

@@ -87,7 +87,7 @@ def test_every_frame_of_every_request_is_one_of_the_specification(device_pair: P
 
 
 def test_a_compare_and_swap_answers_with_the_element(device_pair: Pair) -> None:
-    """Its extension is 32 bytes long, what it concerns in memory is not."""
+    """The answer has the length of the request, which is that of its extension."""
     pair = device_pair
     region, source, result = pair.memory(64), pair.initiator.buffer(64), pair.initiator.buffer(64, fill=0xEE)
     old, new = bytes(range(1, 17)), bytes(range(0x81, 0x91))
@@ -105,7 +105,71 @@ def test_a_compare_and_swap_answers_with_the_element(device_pair: Pair) -> None:
         assert region[:] == bytes(16) + new[:size] + old[size:] + bytes(32)
         assert result[:size] == old[:size]
         answer = recorded(pair)[-1][1]
-        assert (answer["modified_length"], answer["payload"]) == (size, old[:size])
+        assert (answer["modified_length"], answer["payload"]) == (32, old[:size][::-1])
+
+
+NUMBERS = {
+    Datatype.FI_UINT8: 1, Datatype.FI_INT16: 2, Datatype.FI_FLOAT16: 2, Datatype.FI_FLOAT: 4, Datatype.FI_UINT64: 8,
+    Datatype.FI_INT128: 16, Datatype.FI_LONG_DOUBLE: 16, Datatype.FI_FLOAT_COMPLEX: 4, Datatype.FI_DOUBLE_COMPLEX: 8,
+    Datatype.FI_LONG_DOUBLE_COMPLEX: 16,
+}  # fmt: skip
+"""Bytes of one number: of an element, or of each part of a complex one."""
+
+
+def network_order(content: bytes, size: int) -> bytes:
+    return b"".join(content[at : at + size][::-1] for at in range(0, len(content), size))
+
+
+def test_operands_and_results_travel_in_network_order_and_lie_in_that_of_the_host(device_pair: Pair) -> None:
+    pair = device_pair
+    region, source, result = pair.memory(256), pair.initiator.buffer(256), pair.initiator.buffer(256)
+    generator = random.Random(2)
+    pair.network.recording = True
+    for datatype, number in NUMBERS.items():
+        for length in {datatype.size, 96}:
+            old, new = generator.randbytes(length), generator.randbytes(length)
+            if number == 16:  # of which an x87 number takes ten, and the NIC writes zeros behind it
+                new = b"".join(new[at : at + 10] + bytes(6) for at in range(0, length, 16))
+            region[32] = old
+            source[5] = new
+            status = execute(
+                pair, DescriptorOpcode.FETCH_ATOMIC, op=Op.FI_ATOMIC_WRITE, datatype=datatype, length=length,
+                local=source.address + 5, result=result.address + 3, remote_address=region.address + 32,
+            )  # fmt: skip
+            assert status == 1
+            assert (region[32 : 32 + length], result[3 : 3 + length]) == (new, old)
+            (_, request), (_, answer) = recorded(pair)[-2:]
+            assert request["payload"] == network_order(new, number)
+            assert (answer["payload"], answer["modified_length"]) == (network_order(old, number), length)
+
+
+def test_compare_values_travel_in_network_order_wherever_they_begin(device_pair: Pair) -> None:
+    """Those of one element end the extension's 16 bytes; others stand behind all operands."""
+    pair = device_pair
+    region, source, result = pair.memory(256), pair.initiator.buffer(512), pair.initiator.buffer(256)
+    generator = random.Random(3)
+    pair.network.recording = True
+    for datatype, number in NUMBERS.items():
+        for length in (datatype.size, 3 * datatype.size):
+            old, new = generator.randbytes(length), generator.randbytes(length)
+            region[0], source[1], source[258] = old, new, old
+            status = execute(
+                pair, DescriptorOpcode.COMPARE_ATOMIC, op=Op.FI_CSWAP, datatype=datatype, length=length,
+                local=source.address + 1, compare=source.address + 258, result=result.address,
+                remote_address=region.address,
+            )  # fmt: skip
+            assert status == 1
+            assert result[:length] == old
+            if datatype in (Datatype.FI_UINT8, Datatype.FI_INT16, Datatype.FI_UINT64, Datatype.FI_INT128):
+                assert region[:length] == new
+            (_, request), (_, answer) = recorded(pair)[-2:]
+            compares, operands = network_order(old, number), network_order(new, number)
+            assert answer["payload"] == compares
+            if length <= 16 and length == datatype.size:
+                values = request["compare_value"], request["swap_value"]
+                assert values == (int.from_bytes(compares, "big"), int.from_bytes(operands, "big"))
+            else:
+                assert request["payload"] == operands + compares
 
 
 def test_pdcs_are_numbered_from_one_at_both_ends(device_pair: Pair) -> None:

@@ -1,15 +1,16 @@
 """Holds packets back until all their operands are here."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.byte_order import decode_swap, number_swap, pair_swap
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.packet_buffer import PacketBuffer
 from amoeba_hw.initiator.payload_join import PAYLOAD, PayloadJoin
 from amoeba_hw.initiator.records import ABORT, PACKET, PayloadKind
 from amoeba_hw.interfaces import packet_beat
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["OperandStage"]
 
@@ -43,7 +44,7 @@ class OperandStage(wiring.Component):
         Three cycles after its packet's last operand beat; one every cycle.
     payload : packet stream
         One packet per packet on ``o`` that has a ``kind`` other than NONE and no ``fault``, in order; complete, but
-        possibly earlier than the packet on ``o``.
+        possibly earlier than the packet on ``o``. Operands of atomics are in network order.
     abort_peer : in; abort : out
         ABORT of that peer, in the same cycle: from a refused packet on until one of another request passes.
     dropped, dropped_peer : out
@@ -52,6 +53,7 @@ class OperandStage(wiring.Component):
 
     def __init__(self, parameters, depth, operand_space, compare_space):
         self._width = width = parameters.data_width
+        self._datatypes = parameters.datatypes
         self._depth = depth
         self._operand_space = operand_space
         self._compare_space = compare_space
@@ -82,13 +84,15 @@ class OperandStage(wiring.Component):
         m.submodules.fork = fork = Fork(PACKET, 2)
         m.submodules.payloads = payloads = Queue(PAYLOAD, _WAITING_PAYLOADS)
         m.submodules.join = join = PayloadJoin(self._width)
+        m.submodules.joined = joined = RegisterSlice(packet_beat(self._width))
         connect_streams(m, wiring.flipped(self.i), waiting.i)
         connect_streams(m, wiring.flipped(self.operands), operands.i)
         connect_streams(m, wiring.flipped(self.compares), compares.i)
         connect_streams(m, payloads.o, join.payloads)
         connect_streams(m, operands.o, join.operands)
         connect_streams(m, compares.o, join.compares)
-        connect_streams(m, join.o, wiring.flipped(self.payload))
+        connect_streams(m, join.o, joined.i)
+        connect_streams(m, joined.o, wiring.flipped(self.payload))
         connect_streams(m, fork.o[0], wiring.flipped(self.o))
         m.d.comb += [self.operand_freed.eq(operands.freed), self.compare_freed.eq(compares.freed)]
         discard = self._elaborate_gate(m, waiting, operands, compares, fork)
@@ -97,9 +101,18 @@ class OperandStage(wiring.Component):
             payloads.i.valid.eq(source.valid),
             source.ready.eq(payloads.i.ready),
             payloads.i.p.discard.eq(discard),
-            *(getattr(payloads.i.p, name).eq(getattr(source.p, name)) for name, _ in PAYLOAD if name != "discard"),
+            payloads.i.p.swap.eq(self._swap(source.p)),
+            *(
+                getattr(payloads.i.p, name).eq(getattr(source.p, name))
+                for name in ("kind", "inline", "length", "local", "compare")
+            ),
         ]
         return m
+
+    def _swap(self, packet):
+        """Return the permutation that brings the packet's operands into network order."""
+        number, pair = (decode_swap(packet.atomic_datatype, of, self._datatypes) for of in (number_swap, pair_swap))
+        return Mux(packet.is_atomic, Mux(packet.kind == PayloadKind.SWAP_PAIR, pair, number), 0)
 
     def _elaborate_gate(self, m, waiting, operands, compares, fork):
         packet = waiting.o.payload

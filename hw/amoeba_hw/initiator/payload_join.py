@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
 
+from amoeba_hw.byte_order import SWAP_BITS, swap_bytes
 from amoeba_hw.initiator.records import PayloadKind
 from amoeba_hw.interfaces import packet_beat
 
@@ -16,6 +17,7 @@ PAYLOAD = data.StructLayout(
         "inline": 1,
         "discard": 1,
         "length": 14,
+        "swap": SWAP_BITS,  # as of amoeba_hw.byte_order
         "local": 64,
         "compare": 64,
     }
@@ -25,7 +27,7 @@ taken and nothing is delivered."""
 
 
 class PayloadJoin(wiring.Component):
-    """Turns each payload's operand packet and compare packet into one packet.
+    """Turns each payload's operand packet and compare packet into one packet, in network order.
 
     Parameters
     ----------
@@ -38,10 +40,9 @@ class PayloadJoin(wiring.Component):
     operands, compares : packet streams
         One packet per payload and kind that has them, unless they are inline. Errors are not looked at.
     o : packet stream
-        OPERANDS: as they come. SWAP_PAIR: the compare value in 16 bytes, the operand in 16 bytes, both the other way
-        round, as big-endian numbers. VECTORS: the
-        operands and, from the next byte on, the compare values. Latency zero; one beat per cycle, and one cycle
-        more where operands and compare values meet inside a beat.
+        OPERANDS: as they come. SWAP_PAIR: the compare value in 16 bytes, the operand in 16 bytes. VECTORS: the
+        operands and, from the next byte on, the compare values. All are permuted by ``swap``. Latency zero; one beat
+        per cycle, and one cycle more where operands and compare values meet inside a beat.
     """
 
     def __init__(self, width):
@@ -55,6 +56,8 @@ class PayloadJoin(wiring.Component):
                 "o": Out(stream.Signature(self._beat)),
             }
         )
+        self._joined = Signal(width)
+        """The beat at hand, before it is permuted."""
         self._carry = Signal(width)
         self._carried = Signal(range(width // 8 + 1))
         self._second = Signal()
@@ -86,6 +89,7 @@ class PayloadJoin(wiring.Component):
         """The beat at hand is delivered or discarded."""
         m.d.comb += [
             self.o.valid.eq(self.payloads.valid & valid & ~payload.discard),
+            self.o.p.data.eq(swap_bytes(m, "joined", self._joined, payload.swap)),
             self.o.p.last.eq(final),
             step.eq(self.payloads.valid & valid & (self.o.ready | payload.discard)),
             self.payloads.ready.eq(step & final),
@@ -93,7 +97,7 @@ class PayloadJoin(wiring.Component):
         with m.Switch(payload.kind):
             with m.Case(PayloadKind.OPERANDS):
                 m.d.comb += [
-                    self.o.p.data.eq(operand.data),
+                    self._joined.eq(operand.data),
                     self.o.p.count.eq(operand.count),
                     valid.eq(operand_valid),
                     final.eq(operand.last),
@@ -115,19 +119,19 @@ class PayloadJoin(wiring.Component):
 
     def _elaborate_pair(self, m, operand, compare, both_valid, valid, final, step):
         def padded(beat):
-            return Cat((beat.data.word_select(i, 8) & (i < beat.count).replicate(8)) for i in reversed(range(16)))
+            return Cat((beat.data.word_select(i, 8) & (i < beat.count).replicate(8)) for i in range(16))
 
         beat_bytes = self._width // 8
         m.d.comb += valid.eq(both_valid)
         if beat_bytes >= CSWAP_VALUES_SIZE:
             m.d.comb += [
-                self.o.p.data.eq(Cat(padded(compare), padded(operand))),
+                self._joined.eq(Cat(padded(compare), padded(operand))),
                 self.o.p.count.eq(CSWAP_VALUES_SIZE),
                 final.eq(1),
             ]
         else:
             m.d.comb += [
-                self.o.p.data.eq(Mux(self._second, padded(operand), padded(compare))),
+                self._joined.eq(Mux(self._second, padded(operand), padded(compare))),
                 self.o.p.count.eq(beat_bytes),
                 final.eq(self._second),
             ]
@@ -149,7 +153,7 @@ class PayloadJoin(wiring.Component):
         with m.If(~self._second):
             # A last beat that is not full waits for the compare values that fill it.
             m.d.comb += [
-                self.o.p.data.eq(operand.data),
+                self._joined.eq(operand.data),
                 self.o.p.count.eq(beat_bytes),
                 valid.eq(operand_valid & ~(operand.last & partial)),
                 absorbed.eq(self.payloads.valid & operand_valid & operand.last & partial),
@@ -162,7 +166,7 @@ class PayloadJoin(wiring.Component):
                 ]
         with m.Else():
             m.d.comb += [
-                self.o.p.data.eq(self._carry | Mux(self._tail, 0, spread[: self._width])),
+                self._joined.eq(self._carry | Mux(self._tail, 0, spread[: self._width])),
                 valid.eq(self._tail | compare_valid),
                 final.eq(self._tail | (compare.last & (total <= beat_bytes))),
                 self.o.p.count.eq(Mux(final, total, beat_bytes)),

@@ -7,6 +7,7 @@ from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
+from amoeba_hw.byte_order import SWAP_BITS, decode_swap, number_swap, swap_bytes
 from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
@@ -34,8 +35,8 @@ ANSWER = data.StructLayout(
 )
 """Effects of an answer."""
 
-_DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64, "length": 14})
-_ROUTE = data.StructLayout({"forward": 1})
+_DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64, "length": 14, "swap": SWAP_BITS})
+_ROUTE = data.StructLayout({"forward": 1, "swap": SWAP_BITS})
 _ROUTES = 16
 
 
@@ -92,7 +93,8 @@ class ResponseHandler(wiring.Component):
     result_commands : DMA_COMMAND stream
         Three cycles after the answer's header.
     results : packet stream
-        One packet of exactly the command's length per command, in order.
+        One packet of exactly the command's length per command, in order, within the cycle of ``response_payload``.
+        Results of atomics are little-endian again.
     answers : ANSWER stream
         For every packet answered that completes a request or whose data is written, in order.
     count_responses_received, count_dropped_response, count_nacks_received : out
@@ -500,6 +502,9 @@ class ResponseHandler(wiring.Component):
             decision.has_payload.eq(has_payload),
             decision.result.eq(entry.result),
             decision.length.eq(header.payload_length),
+            decision.swap.eq(
+                Mux(entry.is_atomic, decode_swap(entry.atomic_datatype, number_swap, self._parameters.datatypes), 0)
+            ),
             select.eq(Cat(writes, has_payload, writes | completes)),
         ]
 
@@ -513,6 +518,7 @@ class ResponseHandler(wiring.Component):
             command.ready.eq(self.result_commands.ready),
             routes.i.valid.eq(route.valid),
             routes.i.p.forward.eq(route.p.answer.writes),
+            routes.i.p.swap.eq(route.p.swap),
             route.ready.eq(routes.i.ready),
             self.answers.valid.eq(answer.valid),
             self.answers.payload.eq(answer.p.answer),
@@ -521,6 +527,7 @@ class ResponseHandler(wiring.Component):
         source, target, forward = self.response_payload, self.results, routes.o.p.forward
         m.d.comb += [
             target.payload.eq(source.payload),
+            target.p.data.eq(swap_bytes(m, "result", source.p.data, routes.o.p.swap)),
             target.valid.eq(routes.o.valid & forward & source.valid),
             source.ready.eq(routes.o.valid & (~forward | target.ready)),
             routes.o.ready.eq(source.valid & source.ready & source.p.last),

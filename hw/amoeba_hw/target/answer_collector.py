@@ -7,9 +7,10 @@ from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
+from amoeba_hw.byte_order import swap_bytes
 from amoeba_hw.commit_queue import CommitQueue
 from amoeba_hw.interfaces import DMA_COMMAND, packet_beat
-from amoeba_hw.request_records import ANSWER
+from amoeba_hw.request_records import ANSWER, modified_length
 from amoeba_hw.stream import Queue, connect_streams
 from amoeba_hw.target.answer_store import STORE_ANSWER
 
@@ -46,7 +47,8 @@ class AnswerCollector(wiring.Component):
     complete : ANSWER stream
         With the final return code; ``returns_data`` and ``copied`` as it came out.
     payload : :func:`packet_beat` stream
-        The data of those with ``returns_data``; all of it is there when its answer is offered, or two cycles later.
+        The data of those with ``returns_data``, in network order; all of it is there when its answer is offered, or
+        two cycles later.
     store : STORE_ANSWER, Out
         With each beat of a result, or with an answer that is not executed; never with a silent one.
     copy_commands, copies : DMA_COMMAND and :func:`packet_beat` streams
@@ -61,6 +63,8 @@ class AnswerCollector(wiring.Component):
         self._parameters = parameters
         self._depth = depth
         self._beat = packet_beat(parameters.data_width)
+        self._data = Signal(parameters.data_width)
+        """The beat of the result in network order."""
         self._payload_beats = 1 << (-(-parameters.payload // parameters.beat_bytes) - 1).bit_length()
         super().__init__(
             {
@@ -102,6 +106,7 @@ class AnswerCollector(wiring.Component):
         ends = Signal()
         failed = Signal()
         m.d.comb += [
+            self._data.eq(swap_bytes(m, "result", result.p.data, answer.swap)),
             failed.eq(answer.executed & result.p.error),
             ends.eq(~answer.executed | result.p.last),
             space.eq(
@@ -131,6 +136,7 @@ class AnswerCollector(wiring.Component):
             m.d.comb += [
                 queue.i.valid.eq(goes & wanted),
                 queue.i.p.eq(result.p),
+                queue.i.p.data.eq(self._data),
                 queue.i.p.error.eq(0),
                 queue.commit.eq(goes & ends & ~failed),
                 queue.rollback.eq(goes & ends & failed),
@@ -146,8 +152,8 @@ class AnswerCollector(wiring.Component):
             self.store.pdc.eq(answer.spdcid),
             *(kept[name].eq(answer[name]) for name in ("psn", "epoch", "message_id", "job_id")),
             kept.return_code.eq(complete.return_code),
-            kept.modified_length.eq(Mux(complete.return_code == ReturnCode.OK.value, answer.request_length, 0)),
+            kept.modified_length.eq(modified_length(answer, complete.return_code)),
             kept.payload_length.eq(Mux(complete.returns_data, answer.request_length, 0)),
             kept.in_memory.eq(complete.copied),
-            kept.data.eq(self.results.p.data[: 8 * ANSWER_INLINE_SIZE]),
+            kept.data.eq(self._data[: 8 * ANSWER_INLINE_SIZE]),
         ]

@@ -9,7 +9,15 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
-from amoeba_hw.request_records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges, response_opcode
+from amoeba_hw.request_records import (
+    ADVANCES,
+    ANSWER,
+    EVENT_CLAIM,
+    GENERATION_BITS,
+    acknowledges,
+    modified_length,
+    response_opcode,
+)
 from amoeba_hw.target.answer_history import ANSWER_VIEW
 
 __all__ = ["AnswerSender"]
@@ -176,6 +184,6 @@ class AnswerSender(wiring.Component):
             *(header[name].eq(answer[name]) for name in ("retx", "message_id", "job_id", "return_code")),
             header.cack_psn.eq(Mux(self.all_plain, answer.psn, clear_psn)),
             header.opcode.eq(response_opcode(answer.return_code, answer.returns_data)),
-            header.modified_length.eq(Mux(answer.return_code == ReturnCode.OK.value, answer.request_length, 0)),
+            header.modified_length.eq(modified_length(answer, answer.return_code)),
             header.payload_length.eq(Mux(answer.returns_data, answer.request_length[:14], 0)),
         ]

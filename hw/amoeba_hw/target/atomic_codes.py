@@ -8,6 +8,8 @@ from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.opcodes import Datatype, Form
 from amoeba_model.wire.uet import ATOMIC_DATATYPES, ATOMIC_OPCODES, RequestOpcode
 
+from amoeba_hw.byte_order import SWAP_BITS, number_swap, pair_swap
+
 __all__ = ["AtomicCodes"]
 
 
@@ -29,6 +31,8 @@ class AtomicCodes(wiring.Component):
         Libfabric's numbers; 0 for unknown ones.
     size_bits : Out(3)
         log2 of the element's bytes.
+    swap, pair_swap : Out(SWAP_BITS)
+        Permutations between network order and memory's, as of :mod:`amoeba_hw.byte_order`.
     is_compare : Out(1)
         The operation takes compare values.
     has_op : Out(1)
@@ -47,6 +51,8 @@ class AtomicCodes(wiring.Component):
                 "op": Out(5),
                 "op_datatype": Out(5),
                 "size_bits": Out(3),
+                "swap": Out(SWAP_BITS),
+                "pair_swap": Out(SWAP_BITS),
                 "is_compare": Out(1),
                 "has_op": Out(1),
                 "has_cell": Out(1),
@@ -80,6 +86,8 @@ class AtomicCodes(wiring.Component):
                     m.d.comb += [
                         self.op_datatype.eq(int(datatype)),
                         self.size_bits.eq(datatype.size.bit_length() - 1),
+                        self.swap.eq(number_swap(datatype)),
+                        self.pair_swap.eq(pair_swap(datatype)),
                         self.has_cell.eq(mask[datatype]),
                     ]
         return m

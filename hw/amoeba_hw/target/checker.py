@@ -9,6 +9,7 @@ from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
 
+from amoeba_hw.byte_order import SWAP_BITS
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
 from amoeba_hw.request_records import CHECKED_REQUEST, COUNTERS, LOCATED_REQUEST, MESSAGE, is_message
 from amoeba_hw.target.atomic_codes import AtomicCodes
@@ -44,7 +45,16 @@ _KIND = data.StructLayout(
 )
 
 _ATOMIC_VIEW = data.StructLayout(
-    {"op": 5, "op_datatype": 5, "size_bits": 3, "is_compare": 1, "has_op": 1, "has_cell": 1}
+    {
+        "op": 5,
+        "op_datatype": 5,
+        "size_bits": 3,
+        "swap": SWAP_BITS,
+        "pair_swap": SWAP_BITS,
+        "is_compare": 1,
+        "has_op": 1,
+        "has_cell": 1,
+    }
 )
 
 _DECODED = data.StructLayout(
@@ -220,7 +230,7 @@ class RequestChecker(wiring.Component):
         return [
             *self._judge_faults(only_reads, is_extended),
             *self._judge_memory(only_reads, is_extended, address, length),
-            *self._judge_answer(length),
+            *self._judge_answer(length, is_extended),
             *self._judge_event(address, length),
             *self._judge_counters(only_reads),
             judged.outside.eq(is_virtual & decoded.difference[64]),
@@ -258,12 +268,13 @@ class RequestChecker(wiring.Component):
             job.operand.length.eq(length),
             job.compare.skip.eq(Mux(is_extended, 0, length)),
             job.compare.length.eq(length),
-            job.reversed.eq(is_extended),
+            job.swap.eq(Mux(is_atomic, Mux(is_extended, atomic.pair_swap, atomic.swap), 0)),
         ]
 
-    def _judge_answer(self, length):
+    def _judge_answer(self, length, is_extended):
         request, answer = self._decoded.located.request, self._judged.checked.answer
-        header = request.header
+        header, kind = request.header, self._decoded.kind
+        is_atomic = kind.base | kind.fetching | kind.vendor
         return [
             *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
             # A control packet has none of these.
@@ -275,6 +286,8 @@ class RequestChecker(wiring.Component):
                     ("request_length", length),
                 )
             ),
+            answer.is_extended.eq(is_extended),
+            answer.swap.eq(Mux(is_atomic, self._decoded.atomic.swap, 0)),
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
             answer.epoch.eq(request.epoch),

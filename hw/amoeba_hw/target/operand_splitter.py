@@ -1,10 +1,11 @@
 """Operands and compare values out of request payloads."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
 
+from amoeba_hw.byte_order import SWAP_BITS, swap_bytes
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import CUT, Realign
 from amoeba_hw.request_records import OPERAND_JOB
@@ -12,8 +13,7 @@ from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["OperandSplitter"]
 
-_USES = data.StructLayout({"operand": 1, "compare": 1, "reversed": 1})
-_VALUE_SIZE = CSWAP_VALUES_SIZE // 2
+_USES = data.StructLayout({"operand": 1, "compare": 1, "swap": SWAP_BITS})
 
 
 class OperandSplitter(wiring.Component):
@@ -28,13 +28,12 @@ class OperandSplitter(wiring.Component):
     Members
     -------
     jobs : OPERAND_JOB stream
-        One for each payload, in order. The payload must have the bytes of the parts; one that is ``reversed`` whole
-        groups of 16 bytes, of which each is turned round before it is cut.
+        One for each payload, in order. The payload must have the bytes of the parts.
     payload : :func:`packet_beat` stream
     operands, compares : :func:`packet_beat` streams
-        One beat per cycle each. A consumer may wait for both: compare values may stand behind all operands, so
-        the queue of operands holds a whole payload; a single one may stand a beat before its operand, so a
-        register takes it.
+        One beat per cycle each, little-endian: the payload is permuted by its job's ``swap``, and then cut. A
+        consumer may wait for both: compare values may stand behind all operands, so the queue of operands holds a
+        whole payload; a single one may stand a beat before its operand, so a register takes it.
     """
 
     def __init__(self, parameters, jobs=16):
@@ -80,7 +79,7 @@ class OperandSplitter(wiring.Component):
         m.d.comb += [
             self.jobs.ready.eq(space),
             uses.i.valid.eq(self.jobs.valid & space),
-            uses.i.p.reversed.eq(job.reversed),
+            uses.i.p.swap.eq(job.swap),
         ]
         for name, queue in cuts.items():
             m.d.comb += [
@@ -91,31 +90,23 @@ class OperandSplitter(wiring.Component):
 
     def _elaborate_fork(self, m, uses, cutters):
         """Each beat goes to every part that the job has, to each as soon as it is ready."""
+        payload = self.payload
         done = uses.o.valid
-        beat = Signal(self._beat)
-        groups = range(0, self._parameters.beat_bytes, _VALUE_SIZE)
-        turned = Cat(
-            beat_bytes for at in groups for beat_bytes in reversed([self._byte(at + n) for n in range(_VALUE_SIZE)])
-        )
-        m.d.comb += beat.eq(self.payload.p)
-        with m.If(uses.o.p.reversed):
-            m.d.comb += beat.data.eq(turned)
+        swapped = swap_bytes(m, "payload", payload.p.data, uses.o.p.swap)
         for name, cutter in cutters.items():
             wants = Signal(name=f"wants_{name}")
             m.d.comb += [
                 wants.eq(uses.o.p[name] & ~self._taken[name]),
-                cutter.i.valid.eq(self.payload.valid & uses.o.valid & wants),
-                cutter.i.p.eq(beat),
+                cutter.i.valid.eq(payload.valid & uses.o.valid & wants),
+                cutter.i.p.eq(payload.p),
+                cutter.i.p.data.eq(swapped),
             ]
             done &= ~wants | cutter.i.ready
             with m.If(cutter.i.valid & cutter.i.ready):
                 m.d.sync += self._taken[name].eq(1)
         m.d.comb += [
-            self.payload.ready.eq(done),
-            uses.o.ready.eq(self.payload.valid & done & self.payload.p.last),
+            payload.ready.eq(done),
+            uses.o.ready.eq(payload.valid & done & payload.p.last),
         ]
-        with m.If(self.payload.valid & done):
+        with m.If(payload.valid & done):
             m.d.sync += [taken.eq(0) for taken in self._taken.values()]
-
-    def _byte(self, position):
-        return self.payload.p.data.word_select(position, 8)

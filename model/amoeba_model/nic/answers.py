@@ -51,8 +51,7 @@ class AnswerStore:
             if self._core.answer_base:
                 self._host.write(self._address(place), data, Requester.ANSWER_WRITER, NO_CONTEXT)
             data = b""
-        # Where there is data it is all that was concerned.
-        modified_length = (size or request.request_length) if code == _OK else 0
+        modified_length = request.request_length if code == _OK else 0
         kept = KeptAnswer(request.psn, code, request.message_id, request.job_id, modified_length, size, data, given)
         self._kept[place] = kept
         return kept

@@ -11,6 +11,7 @@ from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
+from amoeba_model.wire.byte_order import number_size, swap_bytes
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
@@ -82,6 +83,8 @@ class _Cell(NamedTuple):
     datatype: Datatype
     size: int
     """Bytes per element."""
+    number: int
+    """Bytes per number, as of :func:`number_size`."""
     rights: int
     """As of a MemoryRequest."""
 
@@ -171,7 +174,7 @@ class RequestChecker:
             self._cells[asked] = cell = self._find_cell(*asked)
         if not isinstance(cell, _Cell):
             return cell
-        op, datatype, rights = cell.op, cell.datatype, cell.rights
+        op, datatype, rights, number = cell.op, cell.datatype, cell.rights, cell.number
         length, size = header.request_length, cell.size
         if form is None and op in COMPARE_OPS:
             return _understand_cswap(header, payload, cell)
@@ -188,6 +191,8 @@ class RequestChecker:
             operand, compare = payload[:length], payload[length:]
         if not fits:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
+        operand = operand if operand is None else swap_bytes(operand, number)
+        compare = compare if compare is None else swap_bytes(compare, number)
         by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
         return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
 
@@ -209,7 +214,7 @@ class RequestChecker:
             rights = _READ_RIGHT
         else:
             rights = _READ_RIGHT | _WRITE_RIGHT
-        return _Cell(op, datatype, datatype.size, rights)
+        return _Cell(op, datatype, datatype.size, number_size(datatype), rights)
 
 
 def _understand_cswap(header: FrameHeader, payload: bytes, cell: _Cell) -> MemoryRequest | ReturnCode:
@@ -219,7 +224,8 @@ def _understand_cswap(header: FrameHeader, payload: bytes, cell: _Cell) -> Memor
         return ReturnCode.AMO_UNSUPPORTED_SIZE
     if header.request_length != CSWAP_VALUES_SIZE or len(payload) != CSWAP_VALUES_SIZE:
         return ReturnCode.OP_VIOLATION
-    compare, operand = (half[::-1][:size] for half in (payload[:_HALF_CSWAP], payload[_HALF_CSWAP:]))
+    values = payload[_HALF_CSWAP - size : _HALF_CSWAP], payload[CSWAP_VALUES_SIZE - size :]
+    compare, operand = (swap_bytes(value, cell.number) for value in values)
     by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
     return MemoryRequest(size, cell.rights, True, operand, compare, cell.op, cell.datatype, by_bits)
 

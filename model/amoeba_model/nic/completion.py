@@ -2,6 +2,7 @@
 
 from amoeba_model.descriptors import COMPLETION, DescriptorFlags
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.descriptors import FORMS
 from amoeba_model.nic.event_counters import EventCounters
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.peers import Packet, Peer
@@ -12,6 +13,7 @@ from amoeba_model.nic.timing import RESULT
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
 from amoeba_model.unroll import packer
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["CompletionWriter", "ResultOrder"]
@@ -112,6 +114,8 @@ class ResultOrder:
         """Write fetched or read data to host memory, and return the cycle of its last beat."""
         core = self._core
         request = packet.request
+        if request.opcode in FORMS:
+            payload = swap_bytes(payload, NUMBER_SIZES[request.datatype])
         self._host.write(request.result + packet.position, payload, _RESULT_WRITER, request.context.number)
         cycle += RESULT + len(payload) // core.beat_bytes
         if core.tracing:

@@ -11,6 +11,7 @@ from amoeba_model.nic.timing import HOST_READ, PACKETIZE
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
@@ -99,7 +100,7 @@ class Packetizer:
 
 
 class OperandStage:
-    """Reads what a packet carries."""
+    """Reads what a packet carries, and brings operands into network order."""
 
     def __init__(self, host: HostMemory) -> None:
         self._host = host
@@ -111,13 +112,17 @@ class OperandStage:
         if opcode in _WITHOUT_PAYLOAD or (request.op == _ATOMIC_READ and opcode in FORMS) or not packet.size:
             return b""
         operands = self._read(packet, request.local, _OPERAND_FETCH)
-        if opcode != _COMPARE_ATOMIC:
+        if opcode not in FORMS:
             return operands
+        number = NUMBER_SIZES[request.datatype]
+        if opcode != _COMPARE_ATOMIC:
+            return operands if operands is None else swap_bytes(operands, number)
         compares = self._read(packet, request.compare, _COMPARE_FETCH)
         if operands is None or compares is None:
             return None
+        operands, compares = swap_bytes(operands, number), swap_bytes(compares, number)
         if packet.opcode == _FETCHING_ATOMIC:
-            return _cswap_value(compares) + _cswap_value(operands)
+            return compares.rjust(_HALF_CSWAP, b"\0") + operands.rjust(_HALF_CSWAP, b"\0")
         return operands + compares
 
     def _read(self, packet: Packet, source: int, requester: Requester) -> bytes | None:
@@ -215,11 +220,6 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
         if request.context.cswap_by_bits:
             header.semantic_control = _CSWAP_BY_BITS
     return header
-
-
-def _cswap_value(element: bytes) -> bytes:
-    """Encode an element as a field of the compare-and-swap extension: a big-endian number of 128 bits."""
-    return element[::-1].rjust(_HALF_CSWAP, b"\0")
 
 
 def _compare_opcode(request: Request) -> int:

@@ -13,6 +13,7 @@ from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
+from amoeba_model.wire.byte_order import NUMBER_SIZES, swap_bytes
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import MESSAGE_REQUESTS, NackCode, ReturnCode, SesFlags
 
@@ -104,7 +105,7 @@ class Target:
         self._pdcs.prove(place)
         if header.opcode in _MESSAGES:
             return self._receive(header, checked, pdc, cycle)
-        data, cycle = self._memory.execute(checked, pdc, header.psn, cycle)
+        data, cycle = self._access(checked, pdc, header.psn, cycle)
         if data is None:
             self._remote_requests.count(header, _HOST_UNSUCCESS_CMPL)
             return _HOST_UNSUCCESS_CMPL, b"", cycle
@@ -118,7 +119,7 @@ class Target:
         arrival = self._matcher.arrive(header, request)
         if isinstance(arrival, ReturnCode):
             return arrival.value, b"", cycle
-        data, cycle = self._memory.execute(request, pdc, header.psn, cycle)
+        data, cycle = self._access(request, pdc, header.psn, cycle)
         report = arrival.report
         if report is not None:
             if data is None:
@@ -127,6 +128,13 @@ class Target:
             success = report.status == ReturnCode.OK
             self._event_counters.advance(arrival.counter, success, arrival.receiver.number)
         return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
+
+    def _access(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> tuple[bytes | None, int]:
+        """Access memory: the data to answer, in network order, or None if the host refused, and the cycle."""
+        data, cycle = self._memory.execute(request, pdc, psn, cycle)
+        if data and request.datatype is not None:
+            data = swap_bytes(data, NUMBER_SIZES[request.datatype])
+        return data, cycle
 
     def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:
         """Keep the answer, and give it for the first time."""

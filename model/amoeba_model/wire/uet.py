@@ -26,9 +26,6 @@ of the payload."""
 FIRST_PDC = 1
 """The number of a NIC's first PDC, initiator's or target's: 0 is reserved."""
 
-OPERAND_ORDER = "little"
-"""Decision: operands and payload travel as they lie in host memory."""
-
 
 class PdsType(enum.IntEnum):
     TSS = 1
@@ -470,8 +467,8 @@ ATOMIC_EXTENSION = Record(
 CSWAP_VALUES_SIZE = 32
 """A compare atomic of one element of at most 16 bytes is a FETCHING_ATOMIC whose atomic extension is followed by
 compare value and swap value: UET's compare-and-swap extension, of which ``request_length`` is the length. Being
-fields of a header they are big-endian numbers of 128 bits, so the element's bytes stand last, the most significant
-one (the last in host memory) first. MSWAP travels likewise (compare = mask)."""
+fields of a header they have 128 bits, of which the element's bytes stand last, in the order of all operands. MSWAP
+travels likewise (compare = mask)."""
 
 SES_RESPONSE = Record(
     "ses_response",
@@ -484,7 +481,7 @@ SES_RESPONSE = Record(
         Field("message_id", 16, "message_id of the request."),
         Field("ri_generation", 8, "Zero."),
         Field("job_id", 24, "job_id of the request."),
-        Field("modified_length", 32, "Bytes of remote memory that were read or written."),
+        Field("modified_length", 32, "With OK the request_length of the request, else 0."),
     ),
     "SES response without data.",
     "big",
@@ -504,7 +501,7 @@ SES_RESPONSE_DATA = Record(
         Field("read_request_message_id", 16, "message_id of the request."),
         Field("reserved", 2, "Zero."),
         Field("payload_length", 14, "Bytes of data that follow."),
-        Field("modified_length", 32, "Bytes of remote memory that were read or written."),
+        Field("modified_length", 32, "With OK the request_length of the request, else 0."),
         Field("message_offset", 32, "Zero: one packet answers one packet."),
     ),
     "SES response with data.",

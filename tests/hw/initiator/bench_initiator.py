@@ -116,8 +116,8 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "modified_length": 0,
         "payload_length": 8,
     }
-    assert payload == bytes.fromhex("2a00000000000000")
-    assert environment.memory.peek(0x4_0000_0010, 8) == random.Random(0x1000).randbytes(8)
+    assert payload == bytes.fromhex("000000000000002a")
+    assert environment.memory.peek(0x4_0000_0010, 8) == random.Random(0x1000).randbytes(8)[::-1]
     ((context, index, completion),) = environment.completions
     del completion["cycle"]
     assert (context, index) == (1, 0)

@@ -16,27 +16,33 @@ WIDTH = bench_parameters()["data_width"]
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 
 
+def swapped(content, size):
+    """Numbers of ``size`` bytes, the most significant byte first."""
+    return b"".join(content[at : at + size][::-1] for at in range(0, len(content), size))
+
+
 def random_job():
     """A payload, its operand and compare packets, and what must come of them."""
     kind = random.choice([PayloadKind.OPERANDS, PayloadKind.SWAP_PAIR, PayloadKind.VECTORS])
     inline = random.random() < 0.3
-    length = random.choice((1, 2, 4, 8, 16)) if kind is PayloadKind.SWAP_PAIR else random.randint(1, 5 * WIDTH // 8)
-    if inline:
-        length = min(length, 8)
+    number = random.choice((1, 2, 4, 8) if inline else (1, 2, 4, 8, 16))
+    most = 8 if inline else 5 * WIDTH // 8
+    length = number if kind is PayloadKind.SWAP_PAIR else number * random.randint(1, most // number)
     operands, compares = random.randbytes(length), random.randbytes(length)
     job = {
         "kind": kind,
         "inline": inline,
         "discard": random.random() < 0.2,
         "length": length,
+        "swap": 15 if kind is PayloadKind.SWAP_PAIR else number - 1,
         # Behind an inline value stands whatever the application left there.
         "local": int.from_bytes(operands[:8].ljust(8, b"\xa5"), "little"),
         "compare": int.from_bytes(compares[:8].ljust(8, b"\x5a"), "little"),
     }
     whole = {
-        PayloadKind.OPERANDS: operands,
+        PayloadKind.OPERANDS: swapped(operands, number),
         PayloadKind.SWAP_PAIR: (operands.ljust(16, b"\0") + compares.ljust(16, b"\0"))[::-1],
-        PayloadKind.VECTORS: operands + compares,
+        PayloadKind.VECTORS: swapped(operands, number) + swapped(compares, number),
     }[kind]
     has_compares = kind is not PayloadKind.OPERANDS
     return (

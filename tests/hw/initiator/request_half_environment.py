@@ -233,6 +233,20 @@ class Environment:
                 self._unanswered.append(packet)
 
 
+ATOMICS = (
+    DescriptorOpcode.ATOMIC,
+    DescriptorOpcode.FETCH_ATOMIC,
+    DescriptorOpcode.COMPARE_ATOMIC,
+    DescriptorOpcode.TAGGED_ATOMIC,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC,
+)
+
+
+def network_order(content):
+    """64-bit numbers, of which all operands here are, as they travel."""
+    return b"".join(content[at : at + 8][::-1] for at in range(0, len(content), 8))
+
+
 def cut_requests(parameters, memory, number, index, fields):
     """The packets of a descriptor, as (fields to compare, payload), from the specification; [] if it is refused."""
     opcode, flags, length = fields["opcode"], fields["flags"], fields["length"]
@@ -262,9 +276,11 @@ def cut_requests(parameters, memory, number, index, fields):
         if compare:
             parts.append(values("compare"))
         refused = None in parts
+        if opcode in ATOMICS and not refused:
+            parts = [network_order(part) for part in parts]
         payload = b"" if refused else b"".join(parts)
         if pair and not refused:
-            payload = (parts[0].ljust(16, b"\0") + parts[1].ljust(16, b"\0"))[::-1]
+            payload = parts[1].rjust(16, b"\0") + parts[0].rjust(16, b"\0")
         packets.append(
             (
                 {

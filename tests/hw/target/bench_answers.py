@@ -59,7 +59,8 @@ async def the_last_answers_of_a_window_are_given_again_and_no_others(dut, sink_p
         some_requests(other, 1)
         # The window is full, not more.
         await bench.settle(10)
-    await bench.settle()
+    # The longest data takes twice its beats at a random pace.
+    await bench.settle(200)
     answers = [(header, data) for header, data in bench.answers() if header["dpdcid"] == 1 and header["ip"] == 1]
     executed = len(bench.executed)
     bench.clear()

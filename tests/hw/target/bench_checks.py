@@ -240,10 +240,15 @@ async def operands_and_compare_values_are_cut_out_of_the_payload(dut):
     header, _ = request(FETCHING, 32, 32, atomic_opcode=CSWAP, atomic_datatype=UINT64)
     bench.send(header | sender.numbered(sender.next), compare_16 + swap_16)
     sender.next += 1
-    # Big-endian numbers of 128 bits: the lowest byte stands last.
+    # An element's bytes stand last, the most significant one first.
     expected = [(swap_16[:7:-1], compare_16[:7:-1])]
     for length in (*range(1, 2 * WIDTH // 8 + 2), PAYLOAD // 2):
         _, payload = sender.send(VENDOR, length, 2 * length, atomic_opcode=CSWAP, atomic_datatype=UINT8)
+        expected.append((payload[:length], payload[length:]))
+    # Compare values that begin anywhere in a beat.
+    for length in (*range(8, 2 * WIDTH // 8 + 9, 8), PAYLOAD // 2):
+        _, payload = sender.send(VENDOR, length, 2 * length, atomic_opcode=CSWAP, atomic_datatype=UINT64)
+        payload = b"".join(payload[at : at + 8][::-1] for at in range(0, 2 * length, 8))
         expected.append((payload[:length], payload[length:]))
     await bench.settle(200)
     assert [(operand, compare) for _, operand, compare in bench.executed] == expected

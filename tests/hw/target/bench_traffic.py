@@ -35,6 +35,7 @@ from tests.hw.target.environment import (
     Initiator,
     counters_of,
     expected_memory,
+    network_order,
     plain,
     request,
     store_keys,
@@ -210,8 +211,10 @@ class Scoreboard:
             data = next(self._results, b"")
             if data is None:
                 code, data = HOST_UNSUCCESS, b""
-            elif header["flags"] & HEADER_DATA:
-                self.events.append((header, checked))
+            else:
+                data = network_order(checked, data)
+                if header["flags"] & HEADER_DATA:
+                    self.events.append((header, checked))
         if not isinstance(checked, ReturnCode) or code in (BAD_MKEY, PERM_VIOLATION, BAD_ADDR):
             self._count(header, int(code != OK))
         answer = dict.fromkeys(header, 0)
@@ -220,7 +223,7 @@ class Scoreboard:
             answer |= {name: header[name] for name in ("message_id", "job_id")}
         answer |= {"spdcid": pdc, "dpdcid": header["spdcid"], "opcode": 3 if header["is_control"] else 1 + bool(data)}
         answer["return_code"] = code
-        length = 0 if code != OK else len(data) or header["request_length"]
+        length = 0 if code != OK else header["request_length"]
         answer |= {"payload_length": len(data), "modified_length": length}
         answer["cack_psn"] = self._cumulative(header, pdc, code == OK and not data)
         return answer, data

@@ -31,6 +31,7 @@ from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import key_slots
 from amoeba_model.trace import NO_CONTEXT
+from amoeba_model.wire.byte_order import number_size, swap_bytes
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly
 from amoeba_sim.payload import pack, unpack
@@ -399,6 +400,11 @@ def expected_memory(checked, pdc, header):
         checked.operand or None,
         checked.compare or None,
     )
+
+
+def network_order(checked, data):
+    """The data of the model's memory request as its answer carries it."""
+    return data if checked.datatype is None else swap_bytes(data, number_size(checked.datatype))
 
 
 def plain(executed):

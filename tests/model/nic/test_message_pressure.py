@@ -107,7 +107,7 @@ def test_a_rendezvous_needs_a_slot_for_its_record_whatever_it_meets(full: Mailbo
 @pytest.mark.parametrize("opcode", [RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC])
 def test_a_tagged_atomic_needs_no_slot(full: Mailbox, opcode: RequestOpcode) -> None:
     stranger = Stranger(full.pair)
-    one = (1).to_bytes(8, "little")
+    one = (1).to_bytes(8, "big")
     assert stranger.ask(one, **message(opcode, one)).header.return_code == ReturnCode.NO_MATCH
     full.receive(tag=3)
     assert stranger.ask(one, **message(opcode, one)).header.return_code == OK

@@ -36,7 +36,7 @@ class Early(Stranger):
         """Packet ``number`` of the PDC; what comes back: ("OK", psn, data) or ("NACK", code, psn, missing)."""
         psn = self.first_psn + number & 0xFFFF_FFFF
         header = self.header(psn=psn, dpdcid=number & 0xFFF, **{**FETCH_ADD, **fields})
-        return self.say(header, number.to_bytes(8, "little"))
+        return self.say(header, number.to_bytes(8, "big"))
 
     def say(self, header: FrameHeader, payload: bytes = b"") -> list[tuple[Any, ...]]:
         self.send(self.frame(header, payload))

@@ -23,7 +23,7 @@ FETCH_ADD = {
     "opcode": RequestOpcode.FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.SUM,
     "atomic_datatype": AtomicDatatype.UINT64, "request_length": 8,
 }  # fmt: skip
-ONE = (1).to_bytes(8, "little")
+ONE = (1).to_bytes(8, "big")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tests.support.uet_dissector import crc32c, dissect
 MAC_A, MAC_B = 0x02_00_00_00_00_01, 0x02_00_00_00_00_02
 IP_A, IP_B = 0x0A_00_00_01, 0x0A_00_00_02
 SES = {"job_id": 0xABCDE0, "pid_on_fep": 0x120, "resource_index": 3, "initiator": 2}
-LE = "little"
 
 
 class Golden(NamedTuple):
@@ -75,6 +74,29 @@ SENT = {
         },
         bytes(8) + bytes(range(1, 9)) + bytes(8) + bytes(range(0x11, 0x19)),
     ),
+    "fetching SUM of 5 to a UINT64": Golden(
+        f"{ASKED} 4500 0064 0000 4000 4011 2687 {A_TO_B} 0050 0000"
+        "1988 ffff 00000003 0006 000a"
+        "04 23 0005 00 abcde0 0120 0003 0000000000000040 00000002 0000000000000077 0000000000000000 00000008"
+        "02 07 00 00 0000000000000005"  # SUM, UINT64; the operand
+        "1bd75fb0",
+        SES
+        | {
+            "psn": 3,
+            "clear_psn_offset": 0xFFFF,
+            "spdcid": 5,
+            "dpdcid": 9,
+            "opcode": 4,
+            "flags": 0x23,
+            "message_id": 5,
+            "buffer_offset": 0x40,
+            "memory_key": 0x77,
+            "request_length": 8,
+            "atomic_opcode": 2,
+            "atomic_datatype": 7,
+        },
+        bytes(7) + b"\5",
+    ),
     "READ": Golden(
         f"{ASKED} 4500 0058 0000 4000 4011 2693 {A_TO_B} 0044 0000"
         "1988 ffff 00000002 0006 000a"
@@ -117,11 +139,11 @@ SENT = {
             "modified_length": 5,
         },
     ),
-    "answer with data, given again": Golden(
+    "answer to the CSWAP, given again": Golden(
         f"{TOLD} 4500 0048 0000 4000 4011 26a3 {B_TO_A} 0034 0000"
         "3a90 0001 00000000 000a 0006"  # ACK, response with data, RETX; the packet behind cack_psn
-        "02 01 0003 00 abcde0 0003 0008 00000008 00000000"  # WITH_DATA, OK
-        "0807060504030201 ce157ac4",
+        "02 01 0003 00 abcde0 0003 0008 00000020 00000000"  # WITH_DATA, OK; the length of the request
+        "0102030405060708 0c875921",
         {
             "is_request": False,
             "retx": True,
@@ -133,9 +155,9 @@ SENT = {
             "return_code": 1,
             "message_id": 3,
             "job_id": 0xABCDE0,
-            "modified_length": 8,
+            "modified_length": 32,
         },
-        0x0102030405060708.to_bytes(8, LE),
+        bytes(range(1, 9)),
     ),
     "answer to a CLOSE": Golden(
         f"{TOLD} 4500 002c 0000 4000 4011 26bf {B_TO_A} 0018 0000"

@@ -1,0 +1,511 @@
+"""An independent UET endpoint: it shares no code with the NIC's codec, and knows public text alone.
+
+All layouts and numbers are typed by hand from the UEC reference provider's public files. The endpoint is as strict as
+that provider: an answer that breaks a rule ends its operation with EndpointError.
+"""
+
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+
+from amoeba_model.network import Network
+
+from tests.support.scripted import ScriptedDevice
+from tests.support.uet_dissector import crc32c
+
+__all__ = [
+    "Address",
+    "EndpointError",
+    "Initiator",
+    "Packet",
+    "Station",
+    "Target",
+    "prologue",
+    "request_of",
+]
+
+ROD_REQUEST, ACK, ACK_CC, NACK, CONTROL = 3, 7, 8, 10, 11
+NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_DATA = 0, 3, 4, 5
+CLEAR_COMMAND, CLOSE_COMMAND, CLOSE_REQUEST = 2, 4, 5
+RETX, ACK_REQUEST, SYN = 0x10, 0x08, 0x04
+REQUEST_CLEAR = 0x02
+"""Flag of an ACK: the sender of the request is to clear the answers that the target keeps."""
+WRITE, READ, ATOMIC, FETCHING_ATOMIC, SEND, TAGGED_SEND = 1, 2, 3, 4, 5, 9
+DEFAULT, PLAIN, WITH_DATA = 0, 1, 2
+RC_NULL, RC_OK, NO_MATCH, OP_VIOLATION = 0, 1, 5, 0x18
+START, END, HEADER_DATA = 1, 2, 4
+SUM, CSWAP, UINT64 = 2, 0x0D, 7
+PSN_OUT_OF_WINDOW = 0x0B
+WINDOW, MPR_UNIT = 128, 128
+MAX_ACK_DATA = 16
+CSWAP_LENGTH = 32
+PSNS = 1 << 32
+
+
+class EndpointError(Exception):
+    """The other endpoint broke a rule, or did not answer."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an endpoint is: its station, and its context there."""
+
+    mac: int
+    ip: int
+    job: int = 0
+    pid: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One PDS packet, without its CRC, and what carried it."""
+
+    mac: int
+    ip: int
+    tos: int
+    data: bytes
+
+    @property
+    def prologue(self) -> tuple[int, int, int]:
+        """PDS type, next header (of a control packet its type), flags."""
+        (number,) = struct.unpack(">H", self.data[:2])
+        return number >> 11, number >> 7 & 15, number & 0x7F
+
+
+def prologue(kind: int, following: int, flags: int) -> bytes:
+    return struct.pack(">H", kind << 11 | following << 7 | flags)
+
+
+def _checksum(header: bytes) -> int:
+    return 0xFFFF ^ (sum(struct.unpack(">10H", header)) % 0xFFFF or 0xFFFF)
+
+
+class Station:
+    """An Ethernet station on a simulated network that sends and receives UET in UDP over IPv4."""
+
+    def __init__(self, network: Network, number: int = 0xEE) -> None:
+        self.network = network
+        self.mac, self.ip = 0x0200_0000_0000 | number, 0x0A00_0000 | number
+        self._device = ScriptedDevice("endpoint")
+        self._seen = 0
+        network.attach(self._device, self.mac.to_bytes(6, "big"))
+
+    def frame(self, to: Address, packet: bytes, *, tos: int = 0) -> bytes:
+        """Make a whole frame of one PDS packet."""
+        size = len(packet) + 12  # UDP's header and the CRC
+        addresses = struct.pack(">II", self.ip, to.ip)
+        head = struct.pack(">BBHHHBB", 0x45, tos, size + 20, 0, 0x4000, 64, 17)
+        checksum = struct.pack(">H", _checksum(head + bytes(2) + addresses))
+        covered = addresses + struct.pack(">4H", 0xC0DE, 4793, size, 0) + packet
+        macs = to.mac.to_bytes(6, "big") + self.mac.to_bytes(6, "big")
+        return macs + b"\x08\x00" + head + checksum + covered + struct.pack("<I", crc32c(covered))
+
+    def send(self, to: Address, packet: bytes, *, tos: int = 0) -> None:
+        self.send_frame(self.frame(to, packet, tos=tos))
+
+    def send_frame(self, frame: bytes) -> None:
+        self._device.send(frame)
+
+    def arrived(self) -> list[Packet]:
+        """Packets that have come since the last call."""
+        frames = self._device.frames[self._seen :]
+        self._seen += len(frames)
+        return [self._open(frame) for frame in frames]
+
+    def _open(self, frame: bytes) -> Packet:
+        (length,) = struct.unpack(">H", frame[16:18])
+        end = 14 + length
+        if struct.unpack("<I", frame[end - 4 : end])[0] != crc32c(frame[26 : end - 4]):
+            raise EndpointError("the CRC of a packet is wrong")
+        mac, (ip,) = int.from_bytes(frame[6:12], "big"), struct.unpack(">I", frame[26:30])
+        return Packet(mac, ip, frame[15], frame[42 : end - 4])
+
+    def step(self) -> None:
+        self.network.step()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A SES standard request, as it came."""
+
+    psn: int
+    spdcid: int
+    syn: bool
+    retx: bool
+    clear_psn: int
+    opcode: int
+    flags: int
+    message: int
+    job: int
+    offset: int
+    key: int
+    field: int
+    length: int
+    rest: bytes
+    """What follows the header: extension and payload."""
+
+
+def request_of(packet: Packet) -> Request:
+    """Return the fields of a ROD request."""
+    data = packet.data
+    _, _, flags = packet.prologue
+    clear, psn, spdcid, _ = struct.unpack(">hIHH", data[2:12])
+    opcode, ses_flags, message, job, _, _ = struct.unpack(">BBHIHH", data[12:24])
+    offset, _, key, header_field, length = struct.unpack(">QIQQI", data[24:56])
+    return Request(
+        psn, spdcid, bool(flags & SYN), bool(flags & RETX), (psn + clear) % PSNS, opcode, ses_flags, message,
+        job & 0xFF_FFFF, offset, key, header_field, length, data[56:],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an ACK or a NACK says of one packet."""
+
+    tos: int
+    flags: int
+    psn: int
+    spdcid: int
+    nack: int = 0
+    opcode: int = DEFAULT
+    code: int = RC_OK
+    message: int = 0
+    modified: int = 0
+    data: bytes = b""
+    bare: bool = False
+    """An ACK without a response."""
+
+
+def _answer_of(packet: Packet) -> Answer:
+    kind, following, flags = packet.prologue
+    data = packet.data
+    if kind == NACK:
+        code, _, psn, spdcid, _, _ = struct.unpack(">BBIHHI", data[2:16])
+        return Answer(packet.tos, flags, psn, spdcid, nack=code)
+    if kind != ACK:
+        raise EndpointError(f"expected an answer, got a packet of PDS type {kind}")
+    offset, cack, spdcid, _ = struct.unpack(">hIHH", data[2:12])
+    psn = (cack + offset) % PSNS
+    if following == NO_HEADER:
+        return Answer(packet.tos, flags, psn, spdcid, bare=True)
+    opcode, code, message = struct.unpack(">BBH", data[12:16])
+    if following == RESPONSE:
+        (modified,) = struct.unpack(">I", data[20:24])
+        return Answer(packet.tos, flags, psn, spdcid, 0, opcode & 63, code & 63, message, modified)
+    _, size, modified, _ = struct.unpack(">HHII", data[20:32])
+    if size & 0x3FFF != len(data) - 32:
+        raise EndpointError(f"payload_length is {size}, and {len(data) - 32} bytes follow")
+    return Answer(packet.tos, flags, psn, spdcid, 0, opcode & 63, code & 63, message, modified, data[32:])
+
+
+class Initiator:
+    """The initiator of one PDC, with one operation at a time."""
+
+    STEPS = 60
+    """Of the network: longer than any NIC takes to answer."""
+
+    def __init__(self, station: Station, to: Address, start_psn: int = 0x1234_0000, spdcid: int = 7) -> None:
+        self.station, self.to = station, to
+        self._start = self._psn = start_psn
+        self._spdcid = spdcid
+        self._dpdcid: int | None = None
+        self._message = 100
+
+    def header(self, opcode: int, **fields: int) -> bytes:
+        """Return a SES standard request: ``key``, ``offset``, ``length``, ``flags``, ``field``, ``message``."""
+        return struct.pack(
+            ">BBHIHHQIQQI", opcode, fields.get("flags", START | END), fields.get("message", self._message),
+            self.to.job, self.to.pid, self.to.index, fields.get("offset", 0), 0xE0, fields.get("key", 0),
+            fields.get("field", 0), fields.get("length", 0),
+        )  # fmt: skip
+
+    def pds(self) -> bytes:
+        """Return the PDS header of the next request."""
+        syn = self._dpdcid is None
+        target = (self._psn - self._start) & 0xFFF if self._dpdcid is None else self._dpdcid
+        flags = ACK_REQUEST | (SYN if syn else 0)
+        sequence = struct.pack(">hIHH", -1, self._psn, self._spdcid, target)
+        return prologue(ROD_REQUEST, STANDARD_REQUEST, flags) + sequence
+
+    def ask(self, ses: bytes, *, tos: int = 0) -> Answer:
+        """Send the next request, and return its answer."""
+        self.station.send(self.to, self.pds() + ses, tos=tos)
+        return self.answer()
+
+    def answer(self) -> Answer:
+        """Return the answer to the request that was sent last."""
+        psn, self._psn = self._psn, (self._psn + 1) % PSNS
+        self._message += 1
+        for _ in range(self.STEPS):
+            for packet in self.station.arrived():
+                answer = _answer_of(packet)
+                if answer.psn == psn:
+                    if not answer.nack:
+                        self._dpdcid = answer.spdcid
+                    return answer
+            self.station.step()
+        raise EndpointError(f"no answer to psn {psn:#x}")
+
+    def write(self, key: int, offset: int, data: bytes) -> None:
+        ses = self.header(WRITE, key=key, offset=offset, length=len(data))
+        self._expect(self.ask(ses + data), len(data))
+
+    def read(self, key: int, offset: int, length: int) -> bytes:
+        """READ up to ``MAX_ACK_DATA`` bytes in the ACK, more in requests of the target."""
+        answer = self.ask(self.header(READ, key=key, offset=offset, length=length))
+        if length > MAX_ACK_DATA:
+            self._expect(answer, length)
+            return self._collect(length)
+        return self._expect_data(answer, length)
+
+    def send(self, data: bytes, tag: int | None = None) -> None:
+        """SEND, or TAGGED_SEND with a ``tag``."""
+        opcode = SEND if tag is None else TAGGED_SEND
+        self._expect(self.ask(self.header(opcode, key=tag or 0, length=len(data)) + data), len(data))
+
+    def message(self, opcode: int, data: bytes, mtu: int, **fields: int) -> None:
+        """Send a message of several packets, each after the answer to the one before."""
+        message, length = self._message, len(data)
+        for at in range(0, length, mtu):
+            part = data[at : at + mtu]
+            flags = (0 if at else START) | (END if at + mtu >= length else 0)
+            position = len(part) << 32 | at if at else 0
+            ses = self.header(opcode, flags=flags, message=message, length=length, field=position, **fields)
+            answer = self.ask(ses + part)
+            if answer.code != RC_OK:
+                raise EndpointError(f"packet at {at}: return code {answer.code:#x}")
+
+    def add(self, key: int, offset: int, value: int) -> None:
+        """SUM of a UINT64, without a result."""
+        ses = self.header(ATOMIC, key=key, offset=offset, length=8) + bytes([SUM, UINT64, 2, 0])
+        self._expect(self.ask(ses + struct.pack(">Q", value)), 8)
+
+    def fetch_add(self, key: int, offset: int, value: int) -> int:
+        """SUM of a UINT64; the value before."""
+        ses = self.header(FETCHING_ATOMIC, key=key, offset=offset, length=8) + bytes([SUM, UINT64, 2, 0])
+        (before,) = struct.unpack(">Q", self._expect_data(self.ask(ses + struct.pack(">Q", value)), 8))
+        assert isinstance(before, int)
+        return before
+
+    def swap(self, key: int, offset: int, compare: int, value: int) -> Answer:
+        """CSWAP of a UINT64; its answer, which is not judged."""
+        extension = bytes([CSWAP, UINT64, 2, 0]) + compare.to_bytes(16, "big") + value.to_bytes(16, "big")
+        return self.ask(self.header(FETCHING_ATOMIC, key=key, offset=offset, length=CSWAP_LENGTH) + extension)
+
+    def control(self, kind: int, payload: int = 0, *, flags: int = ACK_REQUEST, psn: int | None = None) -> bytes:
+        """Return a control packet; by default with the psn of the next request."""
+        number = self._psn if psn is None else psn
+        fields = struct.pack(">HIHHI", 0, number, self._spdcid, self._dpdcid or 0, payload)
+        return prologue(CONTROL, kind, flags) + fields
+
+    def close(self) -> None:
+        """CLOSE; the next request opens another PDC, at least 2**16 psns away."""
+        self.station.send(self.to, self.control(CLOSE_COMMAND))
+        if not self.answer().bare:
+            raise EndpointError("a CLOSE is answered without a response")
+        self._dpdcid = None
+        self._start = self._psn = (self._psn + (1 << 20)) % PSNS
+
+    def _collect(self, length: int) -> bytes:
+        """Return the data that the target sends in requests of its own."""
+        data = bytearray(length)
+        missing = length
+        for _ in range(self.STEPS):
+            for packet in self.station.arrived():
+                kind, following, _ = packet.prologue
+                if (kind, following) != (ROD_REQUEST, RESPONSE_DATA):
+                    raise EndpointError("expected a request with response data")
+                _, size, _, at = struct.unpack(">HHII", packet.data[20:32])
+                data[at : at + size] = packet.data[32:]
+                missing -= size
+            if not missing:
+                return bytes(data)
+            self.station.step()
+        raise EndpointError(f"{missing} bytes of the answer did not come")
+
+    @staticmethod
+    def _expect(answer: Answer, length: int) -> None:
+        if answer.nack or answer.code != RC_OK or answer.data or answer.modified not in (0, length):
+            raise EndpointError(f"expected OK and modified_length {length}, got {answer}")
+
+    @staticmethod
+    def _expect_data(answer: Answer, length: int) -> bytes:
+        if (answer.opcode, answer.code, answer.modified) != (WITH_DATA, RC_OK, length):
+            raise EndpointError(f"expected data and modified_length {length}, got {answer}")
+        return answer.data
+
+
+@dataclass
+class _Context:
+    """A PDC at the target."""
+
+    number: int
+    base: int
+    """The psn that comes next."""
+    held: dict[int, bytes] = field(default_factory=dict)
+    """Guaranteed answers by psn, kept until they are cleared."""
+
+
+@dataclass
+class Target:
+    """The target of PDCs: one region of memory, and messages in the order in which they came."""
+
+    station: Station
+    memory: bytearray
+    received: list[bytes] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)
+    """Everything that came."""
+    refusals: deque[tuple[int, int]] = field(default_factory=deque)
+    """(return code, generation) with which the next messages are refused."""
+    lose: int = 0
+    """How many of the next packets are lost."""
+    congestion_state: bool = False
+    """Answer with ACK_CC in the place of ACK."""
+    _contexts: dict[tuple[int, int], _Context] = field(default_factory=dict)
+    _parts: dict[int, bytearray] = field(default_factory=dict)
+    """Open messages by message_id."""
+
+    def serve(self) -> None:
+        """Let a little time pass, and answer what has come."""
+        self.station.step()
+        for packet in self.station.arrived():
+            self.packets.append(packet)
+            if self.lose:
+                self.lose -= 1
+                continue
+            kind, following, _ = packet.prologue
+            if kind == ROD_REQUEST and following == STANDARD_REQUEST:
+                self._accept(packet, request_of(packet))
+            elif kind == CONTROL:
+                self._control(packet, following)
+
+    def ask_for_close(self) -> None:
+        """Ask the initiator of each PDC to close it."""
+        for (_, spdcid), context in self._contexts.items():
+            fields = struct.pack(">HIHHI", 0, context.base, context.number, spdcid, 0)
+            self._reply(self.packets[-1], prologue(CONTROL, CLOSE_REQUEST, ACK_REQUEST) + fields)
+
+    def _control(self, packet: Packet, kind: int) -> None:
+        _, psn, spdcid, _, payload = struct.unpack(">HIHHI", packet.data[2:16])
+        context = self._contexts.get((packet.ip, spdcid))
+        if context is None:
+            return
+        if kind == CLEAR_COMMAND:
+            self._clear(context, payload)
+        elif kind == CLOSE_COMMAND and psn == context.base:
+            del self._contexts[packet.ip, spdcid]
+            self._acknowledge(packet, spdcid, context, psn, NO_HEADER, b"")
+
+    def _accept(self, packet: Packet, request: Request) -> None:
+        context = self._contexts.get((packet.ip, request.spdcid))
+        if context is None:
+            if not request.syn:
+                raise EndpointError("a packet of an unknown PDC without SYN")
+            context = _Context(len(self._contexts) + 1, request.psn)
+            self._contexts[packet.ip, request.spdcid] = context
+        self.requests.append(request)
+        oldest = min(context.held, default=context.base)
+        if request.psn - oldest >= WINDOW:
+            fields = struct.pack(">BBIHHI", PSN_OUT_OF_WINDOW, 0, request.psn, context.number, request.spdcid, 0)
+            self._reply(packet, prologue(NACK, NO_HEADER, 0) + fields)
+            return
+        self._clear(context, request.clear_psn)
+        if request.psn in context.held:
+            self._reply(packet, context.held[request.psn])
+        elif request.psn == context.base:
+            context.base += 1
+            self._execute(packet, context, request)
+
+    @staticmethod
+    def _clear(context: _Context, psn: int) -> None:
+        for held in [held for held in context.held if held <= psn]:
+            del context.held[held]
+
+    def _execute(self, packet: Packet, context: _Context, request: Request) -> None:
+        if request.opcode == READ:
+            self._answer_read(packet, context, request)
+        elif request.opcode in (ATOMIC, FETCHING_ATOMIC):
+            self._execute_atomic(packet, context, request)
+        elif self.refusals and request.opcode in (SEND, TAGGED_SEND):
+            code, generation = self.refusals.popleft()
+            response = struct.pack(">BBHII", PLAIN, code, request.message, generation << 24 | request.job, 0)
+            self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, response)
+        else:
+            self._gather(request)
+            self._default(packet, context, request)
+
+    def _gather(self, request: Request) -> None:
+        """Store one packet of a WRITE or a message."""
+        at = 0 if request.flags & START else request.field & 0xFFFF_FFFF
+        if request.opcode == WRITE:
+            start = request.offset + at
+            self.memory[start : start + len(request.rest)] = request.rest
+            return
+        part = self._parts.setdefault(request.message, bytearray())
+        part += request.rest
+        if request.flags & END:
+            self.received.append(bytes(self._parts.pop(request.message)))
+
+    def _execute_atomic(self, packet: Packet, context: _Context, request: Request) -> None:
+        operation, datatype = request.rest[0], request.rest[1]
+        if datatype != UINT64:
+            raise EndpointError(f"datatype {datatype} is not served")
+        place = slice(request.offset, request.offset + 8)
+        before = int.from_bytes(self.memory[place], "little")
+        if operation == SUM:
+            after = (before + int.from_bytes(request.rest[4:12], "big")) % (1 << 64)
+        elif operation == CSWAP and request.length == CSWAP_LENGTH:
+            compare, value = (int.from_bytes(request.rest[at : at + 16], "big") for at in (4, 20))
+            after = value if before == compare else before
+        else:
+            raise EndpointError(f"operation {operation} of {request.length} bytes is not served")
+        self.memory[place] = after.to_bytes(8, "little")
+        if request.opcode == ATOMIC:
+            self._default(packet, context, request)
+        else:
+            self._guarantee(packet, context, request, before.to_bytes(8, "big"))
+
+    def _answer_read(self, packet: Packet, context: _Context, request: Request) -> None:
+        data = bytes(self.memory[request.offset : request.offset + request.length])
+        if len(data) <= MAX_ACK_DATA:
+            self._guarantee(packet, context, request, data)
+            return
+        self._default(packet, context, request)
+        ses = self._with_data(request, data)
+        pds = prologue(ROD_REQUEST, RESPONSE_DATA, ACK_REQUEST)
+        sequence = struct.pack(">hIHH", -1, request.psn, context.number, request.spdcid)
+        self._reply(packet, pds + sequence + ses)
+
+    @staticmethod
+    def _with_data(request: Request, data: bytes) -> bytes:
+        fields = struct.pack(">BBHI", WITH_DATA, RC_OK, request.message, request.job)
+        return fields + struct.pack(">HHII", request.message, len(data), request.length, 0) + data
+
+    def _guarantee(self, packet: Packet, context: _Context, request: Request, data: bytes) -> None:
+        """Answer with data, and keep the answer; ask for a CLEAR when as many as the window are kept."""
+        flags = REQUEST_CLEAR if len(context.held) == WINDOW - 1 else 0
+        ses = self._with_data(request, data)
+        context.held[request.psn] = self._acknowledge(
+            packet, request.spdcid, context, request.psn, RESPONSE_DATA, ses, flags
+        )
+
+    def _default(self, packet: Packet, context: _Context, request: Request) -> None:
+        """Answer a success without data."""
+        response = struct.pack(">BBHII", DEFAULT, RC_OK, request.message, request.job, request.length)
+        self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, response)
+
+    def _acknowledge(
+        self, packet: Packet, spdcid: int, context: _Context, psn: int, following: int, ses: bytes, flags: int = 0
+    ) -> bytes:
+        cack = min(context.held, default=context.base) - 1
+        pds = prologue(ACK_CC if self.congestion_state else ACK, following, flags)
+        pds += struct.pack(">hIHH", psn - cack, cack, context.number, spdcid)
+        if self.congestion_state:
+            pds += bytes([0, WINDOW // MPR_UNIT]) + bytes(18)
+        self._reply(packet, pds + ses)
+        return pds + ses
+
+    def _reply(self, packet: Packet, data: bytes) -> None:
+        self.station.send(Address(packet.mac, packet.ip), data)
