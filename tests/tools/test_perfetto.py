@@ -81,7 +81,8 @@ def test_networks_have_processes_of_their_own(tmp_path, workload, atomic):
     assert shown == 1 + len(operations_of(workload))
     told = json.loads(path.read_text())
     names = {event["pid"]: event["args"]["name"] for event in told["traceEvents"] if event["ph"] == "M"}
-    models = [f"NIC {number}: {name}" for each in (atomic.recording, workload) for number, name in enumerate(each.names)]
+    both = (atomic.recording, workload)
+    models = [f"NIC {number}: {name}" for each in both for number, name in enumerate(each.names)]
     assert names == dict(enumerate(models))
     assert len(names) == 4
     assert told["otherData"] == {"title": "both"}

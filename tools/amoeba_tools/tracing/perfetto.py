@@ -1,7 +1,7 @@
 """Recordings in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open.
 
 Each NIC is a process. Each operation, and each of its packets, is an asynchronous slice of its initiator. The slices
-inside last from one stage to the next. Frames are instants of their senders. Times are microseconds at the NIC's clock.
+inside last from one stage to the next. Frames are instants of their senders. Times are microseconds of the NIC.
 """
 
 import json
