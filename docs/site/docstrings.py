@@ -27,6 +27,13 @@ _OUTPUT = "\n# Prints:\n"
 _DOTTED = re.compile(r"~?\b([a-z_]\w*(?:\.\w+)*)\.(\w+)")
 
 
+_PRIVATE = re.compile(r"(?<![\w.])_[A-Z][A-Z0-9_]+\b")
+_DTYPE_LIKE = re.compile(
+    r"~?(?:typing\.)?(?:type|Type)\[[^|]*\] \|(?: [^|]*_Has\w+\[[^|]*\] \|| [^|]*dtype\[[^|]*\] \|)+.*?\| str\b"
+)
+"""NumPy's ``DTypeLike``, written out."""
+
+
 class Example(NamedTuple):
     """A program and its output."""
 
@@ -125,9 +132,22 @@ def short_names(
         return f"~{names[0]}" if names else match[0]
 
     def shorten(text: str | None) -> str | None:
-        return text and _DOTTED.sub(public, _without_annotations(text))
+        if not text:
+            return text
+        text = _PRIVATE.sub("...", text)  # defaults, as stubs write them
+        text = _DTYPE_LIKE.sub("~numpy.typing.DTypeLike", _DOTTED.sub(public, _without_annotations(text)))
+        return text if _is_python(text) else _DOTTED.sub(r"\2", text)
 
     return shorten(signature), shorten(result)
+
+
+def _is_python(text: str) -> bool:
+    """Return whether Sphinx can parse a signature or a type; it shows any other text as it stands."""
+    try:
+        ast.parse(f"def f{text}: ..." if text.startswith("(") else text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _without_annotations(text: str) -> str:
