@@ -73,10 +73,11 @@ class Exploration:
                     Errno.FI_EINVAL, f"expected a column with numbers, of {', '.join(known) or 'none'}; got {name!r}"
                 )
 
-    def plot(self, x: str, y: str) -> str:
-        """All rows as points of a plot, the Pareto front of each workload joined by a line: the text of an SVG file.
+    def plot(self, x: str, y: str) -> Any:
+        """Plot all rows as points of a matplotlib figure; a line joins the Pareto front of each workload.
 
-        Raises FI_EINVAL as :meth:`front` does.
+        Raises FI_EINVAL as :meth:`front` does, and FI_ENOSYS if matplotlib is not installed: the extra
+        ``amoeba-nic[plot]``.
         """
         best = self.front(x, y)
         series: dict[str, list[Mark]] = {}
