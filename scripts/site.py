@@ -4,33 +4,19 @@ Needs nothing from the network. Warnings are errors. `make docs` calls it.
 """
 
 import argparse
-import functools
-import importlib
 import os
-import pkgutil
 import re
 import shutil
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
+from api_pages import contents, write_api
 from rich.console import Console
-from sphinx.pycode import ModuleAnalyzer
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-FACES = {
-    "amoeba": "libfabric's objects",
-    "amoeba.fi": "libfabric's calls, in C's order",
-    "amoeba.aio": "libfabric's endpoints for asyncio",
-    "amoeba.ucp": "UCX's calls",
-    "amoeba.ucx": "UCX's endpoints as objects, under ucxx's names",
-    "amoeba_tools.conformance": "conformance checks",
-    "amoeba_tools.explore": "co-design: cycles and size of the NICs of a grid",
-}
-"""Names that programs import, with a description. All else of the driver is behind these names."""
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
     "How to": ["how-to", "pcie", "faq"],
@@ -60,6 +46,16 @@ PAGES_OUTSIDE = {
     "driver/amoeba/openucx/README.md": "blocks/openucx.md",
 }  # fmt: skip
 """Pages outside docs/, and their place in the site."""
+TRACED = ["gups", "--table-size", "5"]
+"""The program whose trace readers can play with. It runs on models, which need no simulator."""
+TRACE = f"""
+The trace of `amoeba trace --html trace.html {' '.join(TRACED)}`. Click an operation to see its stages and frames, and
+turn the wheel to zoom:
+
+<iframe class="trace" src="{{root}}_static/trace.html" title="The trace of a program" loading="lazy"></iframe>
+
+<p><a href="{{root}}_static/trace.html">Open the trace as a page</a></p>
+"""
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -101,29 +97,11 @@ def assemble(source: Path) -> None:
         copy = source / place
         copy.parent.mkdir(exist_ok=True)
         copy.write_text(inside(ROOT / name))
+    record_trace(source / "static" / "trace.html")
     index = source / "index.md"
     trees = (contents(pages, title, hidden=True) for title, pages in CONTENTS.items())
     index.write_text("\n".join([index.read_text(), *trees]))
-    api = source / "api"
-    api.mkdir()
-    modules = model_modules()
-    described: set[type] = set()
-    for name, what in FACES.items():
-        (api / f"{name}.md").write_text(page(name, described, what=what))
-    for name in modules:
-        # The names of a package are on the pages of its modules.
-        is_package = hasattr(importlib.import_module(name), "__path__")
-        (api / f"{name}.md").write_text(page(name, described, members=not is_package))
-    heading = "# API\n\nThe driver's packages, by what programs import, and the model's modules.\n"
-    (api / "index.md").write_text(
-        "\n".join([heading, contents(list(FACES), "Driver"), contents(modules, "Model, the specification")])
-    )
-
-
-def contents(pages: list[str], title: str, *, hidden: bool = False) -> str:
-    """Make a list of pages, which are thereby part of the site; ``hidden``: in the sidebar alone."""
-    options = [f":caption: {title}", ":maxdepth: 1", *([":hidden:"] if hidden else [])]
-    return "\n".join(["```{toctree}", *options, "", *pages, "```", ""])
+    write_api(source / "api")
 
 
 def place_of(file: Path) -> Path | None:
@@ -150,70 +128,41 @@ def inside(path: Path) -> str:
             return f"`{named}`" if text.strip("`") in named else f"{text} (`{named}`)"
         raise SystemExit(f"{path.relative_to(ROOT)} links to {target}, which is not there")
 
-    return LINK.sub(lead, path.read_text())
+    text = path.read_text()
+    if path == ROOT / "docs" / "index.md":
+        text = front_page(text)
+    return LINK.sub(lead, text).replace("<!-- trace -->", TRACE.format(root="../" * (len(own.parts) - 1)))
 
 
-def public(module: types.ModuleType) -> list[str]:
-    """List the public names of a module."""
-    return list(getattr(module, "__all__", ()))
+def front_page(text: str) -> str:
+    """Put sections of the README, which a forge shows beside this page, where the front page names them."""
+    readme = (ROOT / "README.md").read_text()
+
+    def section(match: re.Match[str]) -> str:
+        body = readme.partition(f"\n## {match[1]}\n")[2].partition("\n## ")[0]
+        if not body:
+            raise SystemExit(f"docs/index.md names a section of README.md that is not there: {match[1]}")
+        outside = re.sub(r"\]\((?!https?:|#)", "](../", body)
+        return f"## {match[1]}\n{cards(outside) if body.lstrip().startswith('|') else outside}"
+
+    return re.sub(r"<!-- README: (.*) -->", section, text)
 
 
-def model_modules() -> list[str]:
-    """List the modules of the model with public names."""
-    package = importlib.import_module("amoeba_model")
-    names = [found.name for found in pkgutil.walk_packages(package.__path__, "amoeba_model.")]
-    return sorted(name for name in names if not name.endswith("__main__") and public(importlib.import_module(name)))
+def cards(table: str) -> str:
+    """Turn a table into cards: one for each column, whose header is the card's title."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    titles, _, *bodies = rows
+    made = [":::::{grid} 1 1 3 3", ":gutter: 3", ""]
+    for column, title in enumerate(titles):
+        made += [f"::::{{grid-item-card}} {title}", *(f"{body[column]}\n" for body in bodies), "::::", ""]
+    return "\n".join(["", *made, ":::::", ""])
 
 
-def page(name: str, described: set[type], *, what: str = "", members: bool = True) -> str:
-    """Make a module's page: its docstring, and its public names, sorted into classes, functions, errors and others.
-
-    ``described``: classes that other pages describe; those of this page are added.
-    """
-    module = importlib.import_module(name)
-    sorts: dict[str, list[str]] = {"Classes": [], "Functions": [], "Exceptions": [], "Constants and types": []}
-    names = set(public(module))
-    for member in sorted(names, key=str.lower) if members else []:
-        value = getattr(module, member)
-        is_alias = isinstance(value, types.GenericAlias) or getattr(value, "__name__", member) in names - {member}
-        if is_alias or (isinstance(value, type) and (value in described or described.add(value))):
-            sorts["Constants and types"].append(plain(name, member, value))
-        elif isinstance(value, type) and issubclass(value, BaseException):
-            sorts["Exceptions"].append(f".. autoexception:: {name}.{member}\n   :members:")
-        elif isinstance(value, type):
-            sorts["Classes"].append(f".. autoclass:: {name}.{member}\n   :members:")
-        elif callable(value):
-            sorts["Functions"].append(f".. autofunction:: {name}.{member}")
-        else:
-            sorts["Constants and types"].append(constant(name, member, value))
-    lines = [f"# {name}", "", f"{what[:1].upper()}{what[1:]}.", ""] if what else [f"# {name}", ""]
-    lines += ["```{eval-rst}", f".. automodule:: {name}", "   :no-members:", "```", ""]
-    for title, entries in sorts.items():
-        if entries:
-            lines += [f"## {title}", "", "```{eval-rst}", *("\n".join(["", entry]) for entry in entries), "```", ""]
-    return "\n".join(lines)
-
-
-def constant(module: str, name: str, value: object) -> str:
-    """Describe a constant with its value and, where its own module has it, its documentation."""
-    return f".. autodata:: {module}.{name}" if is_documented(module, name) else plain(module, name, value)
-
-
-def plain(module: str, name: str, value: object) -> str:
-    """Describe a name with its value."""
-    text = value.__name__ if isinstance(value, type) and not isinstance(value, types.GenericAlias) else repr(value)
-    shown = f"\n   :value: {text}" if "\n" not in text and len(text) < 80 else ""
-    return f".. py:data:: {name}\n   :module: {module}{shown}"
-
-
-@functools.cache
-def documented(module: str) -> frozenset[tuple[str, str]]:
-    """Find the constants that have a docstring below them in the module's source."""
-    return frozenset(ModuleAnalyzer.for_module(module).find_attr_docs())
-
-
-def is_documented(module: str, name: str) -> bool:
-    return ("", name) in documented(module)
+def record_trace(path: Path) -> None:
+    """Write the trace that the site shows."""
+    command = [sys.executable, "-m", "amoeba_tools", "trace", "--html", str(path), *TRACED]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

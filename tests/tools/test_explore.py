@@ -29,11 +29,13 @@ from amoeba_tools.explore import (
     read_workload,
 )
 from amoeba_tools.explore import run as run_module
+from amoeba_tools.plots import svg_of
 from amoeba_tools.random_access import run_gups
 from amoeba_tools.spread import open_engine
 
+from tests.support.drawings import SVG, lines_of
+
 GUPS = "gups:table_size=6:updates=128"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
@@ -385,10 +387,10 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
 
 def test_the_plot_shows_all_nics_and_joins_the_front():
     found = Exploration(tuple(rows((16, 9), (32, 5), (64, 6), (128, 4))), ("lines",))
-    root = ElementTree.fromstring(found.plot("lines", "cycles_per_operation"))
+    text = svg_of(found.plot("lines", "cycles_per_operation"))
+    root = ElementTree.fromstring(text)
     assert [title.text for title in root.iter(f"{SVG}title")] == ["lines 16", "lines 32", "lines 64", "lines 128"]
-    (line,) = root.iter(f"{SVG}polyline")
-    corners = [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+    (corners,) = lines_of(text, "front")
     assert len(corners) == 5, "three points, and a corner between any two"
     across, down = zip(*corners, strict=True)
     assert list(across) == sorted(across)

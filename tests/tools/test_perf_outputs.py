@@ -4,13 +4,18 @@ Covers ``perf/compare.py``.
 """
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from amoeba.core.errors import FabricError
+from amoeba.core.release import RELEASE
 from amoeba_tools.cli import app
-from amoeba_tools.perf.compare import comparison, page_of, plot_of, read_results
+from amoeba_tools.perf.compare import comparison, origin, page_of, plot_of, read_results
+from amoeba_tools.plots import svg_of
 from typer.testing import CliRunner
+
+from tests.support.drawings import lines_of
 
 
 def result(test="rma_bw", size=8, overall=10.0, **fields):
@@ -44,8 +49,7 @@ def test_cycles_are_compared_where_both_have_them():
 
 def test_a_plot_has_a_line_for_each_test():
     facts = [result(test, size) for test in ("bw", "rma_bw") for size in (8, 64, 512)]
-    root = ElementTree.fromstring(plot_of(facts, "bandwidth"))
-    lines = [line.get("points").split() for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    lines = lines_of(svg_of(plot_of(facts, "bandwidth")), "line")
     assert [len(line) for line in lines] == [3, 3]
 
 
@@ -55,12 +59,26 @@ def test_cycles_that_nobody_has_are_not_plotted():
 
 
 def test_a_page_has_plots_and_numbers_and_needs_no_other_file():
-    page = page_of([result(size=8), result(size=64, cycles=99.0), result("bw", errors=["wrong"], verified=False)])
+    results = [result(size=8), result(size=64, cycles=99.0), result("bw", errors=["wrong"], verified=False)]
+    page = page_of(results, {})
     assert page.count("<svg") == 4
     assert "rma_bw, 64 bytes" in page
-    assert "<td>99.000</td>" in page
+    assert "<td>99.00</td>" in page
     assert "src=" not in page
-    assert "href=" not in page
+    assert re.findall(r'href="[^#][^"]*"', page) == []
+
+
+def test_a_page_says_how_when_and_where_it_was_measured():
+    page = page_of([result()], origin(["perf", "-t", "rma_bw", "--html", "a page.html"]))
+    for part in ("amoeba perf -t rma_bw --html &#x27;a page.html&#x27;", "UTC", RELEASE, "Python", "model"):
+        assert part in page
+
+
+def test_a_page_shows_four_digits():
+    page = page_of([result(overall=5483.857, size=8), result(overall=0.0123456, size=64)], {})
+    assert "<td>5,484</td>" in page
+    assert "<td>0.01235</td>" in page
+    assert "5,483.857" not in page
 
 
 NO_RESULTS = [
@@ -95,6 +113,7 @@ def test_the_command_writes_and_compares(tmp_path):
         (["--compare", "nowhere.json"], 1, "nowhere.json"),
         (["--quantity", "beauty"], 2, "unknown quantity 'beauty'; expected latency, bandwidth"),
         (["--plot", "x.svg", "--quantity", "cycles"], 1, "no cycles to plot"),
+        (["--plot", "x.bmp"], 1, "expected a file name that ends in .pdf, .png, .svg; got x.bmp"),
         (["--html", "no/such/folder/x.html"], 1, "no/such/folder"),
     ],
 )

@@ -6,7 +6,6 @@ Covers ``perf/exchange.py``, ``perf/run.py`` and ``perf/sides.py``.
 import csv
 import io
 import json
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 from amoeba.core.errno import Errno
@@ -16,7 +15,10 @@ from amoeba_tools.explore.workloads import read_workload
 from amoeba_tools.perf import APIS, PerfPlan, answer_plans, catalog, fi_memory, fi_side, run_plans, ucp_memory
 from amoeba_tools.perf.compare import comparison, name_of, plot_of
 from amoeba_tools.perf.exchange import arriving
+from amoeba_tools.plots import svg_of
 from typer.testing import CliRunner
+
+from tests.support.drawings import lines_of
 
 TESTS = [(api, test) for api in APIS for test in catalog.tests_of(api)]
 
@@ -169,9 +171,7 @@ def test_json_and_the_plot_are_over_the_peers(tmp_path):
     assert [(each["test"], each["peers"], len(each["devices"])) for each in facts] == [
         (test, peers, peers + 1) for peers in (1, 2, 8) for test in ("bw", "rma_bw")
     ]
-    root = ElementTree.parse(plot).getroot()
-    lines = [line.get("points").split() for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
-    assert [len(line) for line in lines] == [3, 3]
+    assert [len(line) for line in lines_of(plot.read_text(), "line")] == [3, 3]
     assert "peers, with messages of 8 bytes" in plot.read_text()
 
 
@@ -181,7 +181,7 @@ def facts(peers, size=8, overall=10.0):
 
 
 def test_with_several_sizes_each_number_of_peers_is_a_line():
-    plot = plot_of([facts(peers, size) for peers in (1, 4) for size in (8, 64)], "bandwidth")
+    plot = svg_of(plot_of([facts(peers, size) for peers in (1, 4) for size in (8, 64)], "bandwidth"))
     assert "bytes of a message" in plot
     assert ">bw<" in plot
     assert ">bw, 4 peers<" in plot

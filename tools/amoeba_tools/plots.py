@@ -1,51 +1,55 @@
-"""Plots as SVG: lines over logarithmic axes, points with their fronts.
+"""Plots by matplotlib: lines over logarithmic axes, points with their fronts.
 
-The plots are readable on light and dark pages, and need no other library.
+:func:`save` writes the format of the file's name. SVG follows the reader's colour scheme, light or dark.
 """
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
-__all__ = ["Mark", "Point", "line_plot", "scatter_plot"]
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba_model.extras import installation
+
+__all__ = ["FORMATS", "Mark", "Point", "check", "line_plot", "save", "scatter_plot", "svg_of"]
 
 Point = tuple[float, float]
 
-_WIDTH, _HEIGHT = 720, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 180, 44, 52
-_LEGEND, _CHARACTER = 36, 7.5
-"""Width of a legend's line without its name, and of each character of the name, in a wide font."""
+FORMATS = (".pdf", ".png", ".svg")
+"""Endings of names of files that :func:`save` writes."""
+
+_SIZE = (10, 35 / 6)
+"""Inches; 720 by 420 units of an SVG."""
 _COLOURS = ("#3b7dd8", "#e0722f", "#2f9e62", "#b04ac0", "#c9a11a", "#d64545", "#3aa6a6", "#8a7a6a")
-_MARKERS = 4
-_STYLE = (
-    "text{font:13px sans-serif;fill:#24292f}.axis{stroke:#57606a}.grid{stroke:#d0d7de;stroke-width:.6}"
-    ".back{fill:#ffffff}.label{font-size:11px}.title{font-size:15px;font-weight:600}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.axis{stroke:#8b949e}.grid{stroke:#30363d}"
-    ".back{fill:#0d1117}}"
-)
-
-
-def line_plot(
-    title: str, lines: Mapping[str, Sequence[Point]], *, x_label: str, y_label: str, x_binary: bool = False
-) -> str:
-    """Return a plot with a line for each name, as the text of an SVG file.
-
-    Both axes are logarithmic: every coordinate must be greater than 0. ``x_binary``: ticks are powers of two, with
-    units of bytes. Raises ValueError without points, and for a coordinate without logarithm.
-    """
-    points = [point for line in lines.values() for point in line]
-    if not points:
-        raise ValueError("expected a point or more, got none")
-    for x, y in points:
-        if not (x > 0 and y > 0 and math.isfinite(x) and math.isfinite(y)):
-            raise ValueError(f"a logarithmic plot has coordinates above 0, got ({x}, {y})")
-    across = _Axis([x for x, _ in points], 2 if x_binary else 10, _LEFT, _WIDTH - _RIGHT)
-    up = _Axis([y for _, y in points], 10, _HEIGHT - _BOTTOM, _TOP)
-    parts = _frame(title, across, up, x_label, y_label, x_binary)
-    for number, (name, line) in enumerate(lines.items()):
-        parts += _line(number, name, line, across, up)
-    return "\n".join([*parts, "</svg>", ""])
+_MARKERS = "os^D"
+"""Each series has a marker of its own, since some readers cannot tell the colours apart."""
+_TEXT, _AXIS, _GRID, _BACK = "#24292f", "#57606a", "#d0d7de", "#ffffff"
+_DARK = {_TEXT: "#e6edf3", _AXIS: "#8b949e", _GRID: "#30363d", _BACK: "#0d1117"}
+_SETTINGS = {
+    "svg.fonttype": "none",  # text stays text, for readers and searches
+    "svg.hashsalt": "amoeba",  # the same plot is the same file
+    "font.size": 13,
+    "axes.titlesize": 15,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), _TEXT),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), _AXIS),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), _BACK),
+    "grid.color": _GRID,
+}
+_NAMESPACE = "http://www.w3.org/2000/svg"
+_PREFIXES = {"": _NAMESPACE, "xlink": "http://www.w3.org/1999/xlink"}
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,36 @@ class Mark:
     on_front: bool = False
 
 
-def scatter_plot(title: str, series: Mapping[str, Sequence[Mark]], *, x_label: str, y_label: str) -> str:
-    """Return a plot with a series of points for each name, as the text of an SVG file.
+def line_plot(
+    title: str, lines: Mapping[str, Sequence[Point]], *, x_label: str, y_label: str, x_binary: bool = False
+) -> Any:
+    """Return a matplotlib figure with a line for each name.
+
+    Both axes are logarithmic: every coordinate must be greater than 0. ``x_binary``: ticks are powers of two, with
+    units of bytes. Raises ValueError without points, and for a coordinate without logarithm.
+    """
+    points = [point for line in lines.values() for point in line]
+    if not points:
+        raise ValueError("expected a point or more, got none")
+    for x, y in points:
+        if not (x > 0 and y > 0 and math.isfinite(x) and math.isfinite(y)):
+            raise ValueError(f"a logarithmic plot has coordinates above 0, got ({x}, {y})")
+    with _library().rc_context(_SETTINGS):
+        figure, axes = _figure(title, x_label, y_label)
+        for number, (name, line) in enumerate(lines.items()):
+            axes.plot(*zip(*sorted(line), strict=True), label=name, gid=f"line-{number}", **_look(number))
+        axes.set_xscale("log", base=2 if x_binary else 10)
+        axes.set_yscale("log", base=10)
+        _fit(axes.xaxis, [x for x, _ in points], 2 if x_binary else 10)
+        _fit(axes.yaxis, [y for _, y in points], 10)
+        if x_binary:
+            axes.xaxis.set_major_formatter(lambda number, _: _bytes(number))
+        _legend(figure)
+    return figure
+
+
+def scatter_plot(title: str, series: Mapping[str, Sequence[Mark]], *, x_label: str, y_label: str) -> Any:
+    """Return a matplotlib figure with a series of points for each name.
 
     Steps join the points on the front. Both axes are linear. Raises ValueError without points, and for a point that
     is not finite.
@@ -71,144 +103,132 @@ def scatter_plot(title: str, series: Mapping[str, Sequence[Mark]], *, x_label: s
     for mark in marks:
         if not (math.isfinite(mark.x) and math.isfinite(mark.y)):
             raise ValueError(f"expected finite coordinates, got ({mark.x}, {mark.y})")
-    across = _LinearAxis([mark.x for mark in marks], _LEFT, _WIDTH - _RIGHT)
-    up = _LinearAxis([mark.y for mark in marks], _HEIGHT - _BOTTOM, _TOP)
-    longest = max(map(len, series))
-    width = max(_WIDTH, _WIDTH - _RIGHT + _LEGEND + _CHARACTER * longest)
-    parts = _frame(title, across, up, x_label, y_label, False, width)
-    for number, (name, line) in enumerate(series.items()):
-        parts += _scattered(number, name, line, across, up)
-    return "\n".join([*parts, "</svg>", ""])
+    with _library().rc_context(_SETTINGS):
+        figure, axes = _figure(title, x_label, y_label)
+        figure.hints = []
+        for number, (name, line) in enumerate(series.items()):
+            _scatter(figure, axes, number, name, line)
+        axes.margins(0.1)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda number, _: _number(number))
+        _legend(figure)
+    return figure
 
 
-def _scattered(number: int, name: str, marks: Sequence[Mark], across: "_LinearAxis", up: "_LinearAxis") -> list[str]:
-    colour = _COLOURS[number % len(_COLOURS)]
-    front = sorted((across.place(mark.x), up.place(mark.y)) for mark in marks if mark.on_front)
-    steps = front[:1]
-    for x, y in front[1:]:
-        steps += [(x, steps[-1][1]), (x, y)]  # what is promised between two points is no better than the left one
-    parts = []
-    if steps:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in steps)
-        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{path}"/>')
-    for mark in marks:
-        x, y = across.place(mark.x), up.place(mark.y)
-        opacity = "" if mark.on_front else ' opacity=".45"'
-        parts.append(f"<g{opacity}><title>{escape(mark.label)}</title>{_marker(number, x, y, colour)}</g>")
+def check(path: Path | None = None) -> None:
+    """Raise FI_EINVAL for a file name that :func:`save` has no format for, and FI_ENOSYS without matplotlib."""
+    _library()
+    if path is not None and path.suffix.lower() not in FORMATS:
+        raise fabric_error(Errno.FI_EINVAL, f"expected a file name that ends in {', '.join(FORMATS)}; got {path}")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure in the format of the file's name.
+
+    Raises as :func:`check` does, and OSError if the file cannot be written.
+    """
+    check(path)
+    if path.suffix.lower() == ".svg":
+        path.write_text(svg_of(figure))
+    else:
+        figure.savefig(path, dpi=144)
+
+
+def svg_of(figure: Any) -> str:
+    """Return a figure as the text of an SVG file, which also reads well on dark pages."""
+    with _library().rc_context(_SETTINGS):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    for prefix, name in _PREFIXES.items():
+        ElementTree.register_namespace(prefix, name)
+    root = ElementTree.fromstring(buffer.getvalue())
+    title = figure.axes[0].get_title("left")
+    for name in ("width", "height"):
+        del root.attrib[name]
+    root.attrib |= {"width": f"{_SIZE[0] * 72:.0f}", "role": "img", "aria-label": title}
+    root.remove(root[0])  # matplotlib's metadata
+    parts = {each.get("id"): each for each in root.iter()}
+    parts["back"].set("class", "back")
+    for name, text in getattr(figure, "hints", ()):
+        hint = ElementTree.Element(f"{{{_NAMESPACE}}}title")
+        hint.text = text
+        parts[name].insert(0, hint)
+    style = ElementTree.Element(f"{{{_NAMESPACE}}}style")
+    style.text = _style()
+    root.insert(0, style)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _library() -> Any:
+    """Import matplotlib. Raises FI_ENOSYS if it is not installed."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise fabric_error(
+            Errno.FI_ENOSYS, f"plots need matplotlib: {installation('plot')} ({error})"
+        ) from error
+    return matplotlib
+
+
+def _figure(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # draws without a window
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = Figure(figsize=_SIZE, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    figure.patch.set_gid("back")
+    axes = figure.add_subplot()
+    axes.set_title(title, pad=14, parse_math=False)
+    axes.set_xlabel(x_label, parse_math=False)
+    axes.set_ylabel(y_label, parse_math=False)
+    return figure, axes
+
+
+def _legend(figure: Any) -> None:
+    for text in figure.legend(loc="outside right upper").get_texts():
+        text.set_parse_math(False)
+
+
+def _look(number: int) -> dict[str, Any]:
+    return {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % len(_MARKERS)], "markersize": 7}
+
+
+def _fit(axis: Any, numbers: Sequence[float], base: int) -> None:
+    """Fit a logarithmic axis to its numbers. A short axis has several labelled ticks in each decade."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = min(numbers), max(numbers)
+    margin = (high / low) ** 0.06 if high > low else base**0.5
+    factors = (1, 2, 3, 5, 7) if high / low < 20 else (1, 2, 5) if high / low < 500 else (1,)
+    axis.set_view_interval(low / margin, high * margin, ignore=True)
+    axis.set_major_locator(LogLocator(base, subs=factors if base == 10 else (1,), numticks=12))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda number, _: _number(number))
+
+
+def _scatter(figure: Any, axes: Any, number: int, name: str, marks: Sequence[Mark]) -> None:
+    look = _look(number)
+    axes.plot([], [], label=name, linestyle="none", **look)
+    front = sorted((mark.x, mark.y) for mark in marks if mark.on_front)
+    if front:  # between two points, the left one is the best
+        axes.step(*zip(*front, strict=True), where="post", color=look["color"], linewidth=1.5, gid=f"front-{number}")
+    for place, mark in enumerate(marks):
+        gid = f"mark-{number}-{place}"
+        axes.plot(mark.x, mark.y, alpha=None if mark.on_front else 0.45, gid=gid, **look)
+        figure.hints.append((gid, mark.label))
         if mark.on_front:
-            parts.append(f'<text class="label" x="{x + 7:.1f}" y="{y - 6:.1f}">{escape(mark.label)}</text>')
-    return [*parts, *_legend(number, name, colour)]
+            axes.annotate(mark.label, (mark.x, mark.y), (6, 6), textcoords="offset points", fontsize=11,
+                          parse_math=False)  # fmt: skip
 
 
-class _LinearAxis:
-    """Map from numbers to places between ``begin`` and ``end``, with round numbers at both ends."""
-
-    def __init__(self, numbers: Sequence[float], begin: float, end: float) -> None:
-        low, high = min(numbers), max(numbers)
-        span = high - low or abs(high) or 1.0
-        power = 10.0 ** math.floor(math.log10(span / 4))
-        self.step = next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= 6)
-        self.low = math.floor(low / self.step) - (low == high)
-        self.high = max(math.ceil(high / self.step), self.low + 1)
-        self.begin, self.end = begin, end
-
-    def place(self, number: float) -> float:
-        part = (number / self.step - self.low) / (self.high - self.low)
-        return self.begin + part * (self.end - self.begin)
-
-    @property
-    def ticks(self) -> list[float]:
-        """Return at most nine ticks."""
-        return [round(count * self.step, 10) for count in range(self.low, self.high + 1)]
-
-
-class _Axis:
-    """Map from numbers to places between ``begin`` and ``end``."""
-
-    def __init__(self, numbers: Sequence[float], base: int, begin: float, end: float) -> None:
-        self.base = base
-        self.low = math.floor(math.log(min(numbers), base) + 1e-9)
-        self.high = max(math.ceil(math.log(max(numbers), base) - 1e-9), self.low + 1)
-        self.begin, self.end = begin, end
-
-    def place(self, number: float) -> float:
-        part = (math.log(number, self.base) - self.low) / (self.high - self.low)
-        return self.begin + part * (self.end - self.begin)
-
-    @property
-    def ticks(self) -> list[float]:
-        """Return at most a dozen of the base's powers."""
-        step = max(1, math.ceil((self.high - self.low) / 11))
-        return [float(self.base) ** power for power in range(self.low + -self.low % step, self.high + 1, step)]
-
-
-def _frame(
-    title: str,
-    across: "_Axis | _LinearAxis",
-    up: "_Axis | _LinearAxis",
-    x_label: str,
-    y_label: str,
-    x_binary: bool,
-    width: float = _WIDTH,
-) -> list[str]:
-    """Return the begin of the file: all but lines and points."""
-    middle, half = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + _HEIGHT - _BOTTOM) / 2
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="back" width="{width}" height="{_HEIGHT}"/>',
-        f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>',
-        *_grid(across, up, x_binary),
-        f'<text x="{middle:.0f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>',
-        f'<text transform="translate(18 {half:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>',
+def _style() -> str:
+    """Return the style sheet that exchanges colours on dark pages."""
+    rules = [
+        f'[style*="{what}: {light}"]{{{what}:{dark} !important}}'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
     ]
-
-
-def _grid(across: "_Axis | _LinearAxis", up: "_Axis | _LinearAxis", in_bytes: bool) -> list[str]:
-    parts = []
-    for tick in across.ticks:
-        x = across.place(tick)
-        parts.append(f'<line class="grid" x1="{x:.1f}" y1="{up.begin}" x2="{x:.1f}" y2="{up.end}"/>')
-        label = _bytes(tick) if in_bytes else _number(tick)
-        parts.append(f'<text x="{x:.1f}" y="{up.begin + 18}" text-anchor="middle">{label}</text>')
-    for tick in up.ticks:
-        y = up.place(tick)
-        parts.append(f'<line class="grid" x1="{across.begin}" y1="{y:.1f}" x2="{across.end}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{across.begin - 8}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
-    parts.append(f'<line class="axis" x1="{across.begin}" y1="{up.begin}" x2="{across.end}" y2="{up.begin}"/>')
-    parts.append(f'<line class="axis" x1="{across.begin}" y1="{up.begin}" x2="{across.begin}" y2="{up.end}"/>')
-    return parts
-
-
-def _line(number: int, name: str, line: Sequence[Point], across: _Axis, up: _Axis) -> list[str]:
-    colour = _COLOURS[number % len(_COLOURS)]
-    places = [(across.place(x), up.place(y)) for x, y in sorted(line)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    parts = [f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>']
-    marks = [_marker(number, x, y, colour) for x, y in places]
-    return [*parts, *marks, *_legend(number, name, colour)]
-
-
-def _legend(number: int, name: str, colour: str) -> list[str]:
-    height = _TOP + 14 + 20 * number
-    left = _WIDTH - _RIGHT + 16
-    return [
-        _marker(number, left, height, colour),
-        f'<text x="{left + 12}" y="{height + 4}">{escape(name)}</text>',
-    ]
-
-
-def _marker(number: int, x: float, y: float, colour: str) -> str:
-    """Return a marker of the series' own shape, since some readers cannot tell the colours apart."""
-    shape = number % _MARKERS
-    if shape == 0:
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-    if shape == 1:
-        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{colour}"/>'
-    corners = ((0, -5), (5, 4), (-5, 4)) if shape == 2 else ((0, -5), (5, 0), (0, 5), (-5, 0))
-    path = " ".join(f"{x + right:.1f},{y + down:.1f}" for right, down in corners)
-    return f'<polygon points="{path}" fill="{colour}"/>'
+    dark = "".join([*rules, f"text{{fill:{_DARK[_TEXT]} !important}}.back{{fill:{_DARK[_BACK]}}}"])
+    return f"text{{fill:{_TEXT}}}.back{{fill:{_BACK}}}@media(prefers-color-scheme:dark){{{dark}}}"
 
 
 def _bytes(number: float) -> str:
@@ -220,6 +240,6 @@ def _bytes(number: float) -> str:
 
 def _number(number: float) -> str:
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
+        if abs(number) >= size:
             return f"{number / size:g}{unit}"
     return f"{number:g}"

@@ -120,7 +120,7 @@ def open_device(
     ----------
     kind : str
         ``model``: the specification as a program. ``rtl``: the hardware in Verilator, which is built first if
-        necessary; needs the extra ``amoeba-nic[sim]``. ``rtl+pcie``: the same with its PCI Express
+        necessary; needs the extra ``sim``. ``rtl+pcie``: the same with its PCI Express
         endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: the
         vfio-pci device at that address of the PCI bus; ``parameters`` are its own.
     parameters : NicParameters

@@ -27,6 +27,7 @@ from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
 from amoeba_tools.explore import explore as run_explore
 from amoeba_tools.explore.run import AREAS, FAMILIES
+from amoeba_tools.plots import check, save
 
 __all__ = ["explore"]
 
@@ -72,7 +73,9 @@ def explore(
         Path | None,
         typer.Option(metavar="FILE.parquet", callback=writes(".parquet"), help="Write the table to this file."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front: .svg, .png or .pdf.")
+    ] = None,
     pareto: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +114,8 @@ def explore(
             raise typer.BadParameter(str(error.strerror)) from None
         asked = _columns(pareto)
         check_writable(csv, parquet, plot)
+        if plot is not None:
+            check(plot)
         with progress_bar(Console(stderr=True)) as bar, engine_for(jobs, scheduler) as engine:
             task = bar.add_task(engine.name, total=None)
 
@@ -141,7 +146,7 @@ def explore(
             if not minimised:
                 raise typer.BadParameter("nothing to draw: expected two columns with numbers", param_hint="--plot")
             with writing(plot):
-                plot.write_text(found.plot(*minimised))
+                save(found.plot(*minimised), plot)
     if as_json:
         print(json.dumps([{**row, "front": row in best} for row in found.rows], indent=2))
     else:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,8 +27,9 @@ from amoeba_tools.cli.common import (
     writing,
 )
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
-from amoeba_tools.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
+from amoeba_tools.perf.compare import QUANTITIES, comparison, origin, page_of, plot_of, read_results
 from amoeba_tools.perf.plan import MAX_PEERS
+from amoeba_tools.plots import check, save
 
 __all__ = ["perf"]
 
@@ -135,7 +137,8 @@ def perf(
         Path | None, typer.Option(metavar="OLD.json", help="Print the speedup over this output of --json.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Plot --quantity over the sizes, or over --peers.")
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Plot --quantity over the sizes, or over --peers: .svg, .png or .pdf."),
     ] = None,
     quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[
@@ -168,6 +171,8 @@ def perf(
     old = None if compare is None else read_results(compare)
     if test:
         check_writable(plot, html)
+        if plot is not None or html is not None:
+            check(plot)
     counts = peers or [1]
     if server is not None and counts != [1]:
         raise typer.BadParameter("--peers are NICs of this process and exclude a SERVER", param_hint="--peers")
@@ -223,10 +228,10 @@ def perf(
         _compare(output.told, old, Console(stderr=as_json or as_csv))
     if plot is not None and output.told:
         with writing(plot):
-            plot.write_text(plot_of(output.told, quantity))
+            save(plot_of(output.told, quantity), plot)
     if html is not None and output.told:
         with writing(html):
-            html.write_text(page_of(output.told))
+            html.write_text(page_of(output.told, origin(sys.argv[1:])))
     if output.interrupted:
         raise typer.Exit(_INTERRUPTED)
     if output.wrong:

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from amoeba.devices.devices import has_waveforms, speaks_packets
@@ -29,6 +29,7 @@ from amoeba_tools.tracing import (
 )
 from amoeba_tools.tracing.durations import durations
 from amoeba_tools.tracing.html import write_page
+from amoeba_tools.tracing.perfetto import write_perfetto
 from amoeba_tools.tracing.scripts import run_script
 from amoeba_tools.tracing.waveforms import waveforms
 
@@ -37,6 +38,14 @@ __all__ = ["PROGRAM_FOLLOWS", "trace"]
 PROGRAM_FOLLOWS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 """Settings of the command: options behind the program's name belong to the program."""
 _INTERRUPTED = 130
+
+
+class _Files(NamedTuple):
+    """Files to write from the recordings."""
+
+    html: Path | None
+    perfetto: Path | None
+    pcapng: Path | None
 
 
 def trace(
@@ -52,6 +61,12 @@ def trace(
     build: BuildOption = None,
     html: Annotated[
         Path | None, typer.Option(callback=writes(".html"), help="Write the trace as a page for a browser.")
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", callback=writes(".json"), help="Write the trace for ui.perfetto.dev and chrome://tracing."
+        ),
     ] = None,
     pcapng: Annotated[
         Path | None, typer.Option(callback=writes(".pcapng"), help="Write the frames to this file, for Wireshark.")
@@ -77,6 +92,7 @@ def trace(
     """
     if vcd is not None and fst is not None:
         raise typer.BadParameter("expected --vcd or --fst, got both", param_hint="--fst")
+    files = _Files(html, perfetto, pcapng)
     if program:
         if tlps:
             raise typer.BadParameter("--tlps prints the packets of one atomic: omit the program",
@@ -84,7 +100,7 @@ def trace(
         source = context.get_parameter_source("device")
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter("expected the program's own --device, behind its name", param_hint="--device")
-        raise typer.Exit(_trace_program(context, program, html, pcapng, vcd, fst, events))
+        raise typer.Exit(_trace_program(context, program, files, vcd, fst, events))
     kinds = device_kinds(device, 2 if len(device) == 1 and "," not in device[0] else None)
     rtl = sum(map(has_waveforms, kinds))
     for option, path in (("--vcd", vcd), ("--fst", fst)):
@@ -94,7 +110,7 @@ def trace(
         raise typer.BadParameter("only a NIC on PCI Express has packets: add --device rtl+pcie", param_hint="--tlps")
     console = Console()
     with waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
-        check_writable(html, pcapng)
+        check_writable(*files)
         with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
             names = [nic.device.name for nic in fabric.nics]
@@ -109,18 +125,17 @@ def trace(
             console.print(_packets(traced))
         for frame in _frames(traced):
             console.print(frame)
-        _write(console, [traced.recording], "the life of an atomic", html, pcapng, written)
+        _write(console, [traced.recording], "the life of an atomic", files, written)
 
 
 def _trace_program(
-    context: typer.Context, program: Sequence[str], html: Path | None, pcapng: Path | None, vcd: Path | None,
-    fst: Path | None, events: int,
-) -> int:  # fmt: skip
+    context: typer.Context, program: Sequence[str], files: _Files, vcd: Path | None, fst: Path | None, events: int
+) -> int:
     """Run a program, print a summary of its operations, and return its exit status."""
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
     with waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
-        check_writable(html, pcapng)
+        check_writable(*files)
         with recorder:
             status = _status_of(run)
         if recorder.foreign:  # a child process of the program ends here
@@ -137,7 +152,7 @@ def _trace_program(
                 console.print(f"recording ended in cycle {recording.cut_off:,}: --events is {events:,}")
             console.print(_durations(recording))
         title = " ".join([Path(program[0]).name, *program[1:]])
-        _write(console, recordings, title, html, pcapng, written)
+        _write(console, recordings, title, files, written)
     return status
 
 
@@ -174,16 +189,17 @@ def _status_of(run: Callable[[], int]) -> int:
 
 
 def _write(
-    console: Console, recordings: list[Recording], title: str, html: Path | None, pcapng: Path | None,
-    waveforms: Sequence[Path],
-) -> None:  # fmt: skip
+    console: Console, recordings: list[Recording], title: str, files: _Files, waveforms: Sequence[Path]
+) -> None:
     """Write the requested files, and print their paths."""
-    if html is not None:
-        started = time.monotonic()
-        with _saying(console, "writing the page"), writing(html):
-            shown = write_page(html, recordings, title)
-        took = time.monotonic() - started
-        console.print(f"page of {shown:,} operations: {html}" + (f", in {took:.0f} s" if took > 2 else ""))
+    html, perfetto, pcapng = files
+    for path, write, kind in ((html, write_page, "page"), (perfetto, write_perfetto, "trace events")):
+        if path is not None:
+            started = time.monotonic()
+            with _saying(console, f"writing {path.name}"), writing(path):
+                shown = write(path, recordings, title)
+            took = time.monotonic() - started
+            console.print(f"{kind} of {shown:,} operations: {path}" + (f", in {took:.0f} s" if took > 2 else ""))
     if pcapng is not None:
         longest = max(recordings, key=lambda one: len(one.frames), default=None)
         with writing(pcapng):

@@ -74,10 +74,11 @@ class Exploration:
                     Errno.FI_EINVAL, f"expected a column with numbers, of {', '.join(known) or 'none'}; got {name!r}"
                 )
 
-    def plot(self, x: str, y: str) -> str:
-        """All rows as points of a plot, the Pareto front of each workload joined by a line: the text of an SVG file.
+    def plot(self, x: str, y: str) -> Any:
+        """Plot all rows as points of a matplotlib figure; a line joins the Pareto front of each workload.
 
-        Raises FI_EINVAL as :meth:`front` does.
+        Raises FI_EINVAL as :meth:`front` does, and FI_ENOSYS if matplotlib is not installed: the extra
+        ``plot``.
         """
         best = self.front(x, y)
         series: dict[str, list[Mark]] = {}
@@ -102,7 +103,7 @@ class Exploration:
         Path(path).write_text(self.to_csv())
 
     def write_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file. Raises FI_ENOSYS if pyarrow is not installed: the extra ``amoeba-nic[parquet]``."""
+        """Write a Parquet file. Raises FI_ENOSYS if pyarrow is not installed: the extra ``parquet``."""
         try:
             import pyarrow
             import pyarrow.parquet

@@ -1,6 +1,10 @@
 """Results against those of another run, and as plots and pages."""
 
+import datetime
 import json
+import math
+import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -8,10 +12,11 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.release import RELEASE
 
-from amoeba_tools.plots import Point, line_plot
+from amoeba_tools.plots import Point, line_plot, svg_of
 
-__all__ = ["QUANTITIES", "comparison", "page_of", "plot_of", "read_results"]
+__all__ = ["QUANTITIES", "comparison", "origin", "page_of", "plot_of", "read_results"]
 
 QUANTITIES = {
     "latency": ("overall", "microseconds of an operation"),
@@ -95,8 +100,8 @@ def _identity(facts: Facts) -> str:
     return json.dumps(same, default=str)
 
 
-def plot_of(facts: Sequence[Facts], quantity: str) -> str:
-    """Plot one quantity over the message size, as SVG, with a line for each test and number of peers.
+def plot_of(facts: Sequence[Facts], quantity: str) -> Any:
+    """Plot one quantity over the message size as a matplotlib figure, with a line for each test and number of peers.
 
     The x axis is the number of peers if that varies and the size does not. Raises FI_EINVAL without results.
     """
@@ -120,29 +125,68 @@ def plot_of(facts: Sequence[Facts], quantity: str) -> str:
     return line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
 
 
-def page_of(facts: Sequence[Facts]) -> str:
-    """Return a self-contained page with plots of all quantities, and the table."""
+def origin(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the command line, date, release and machine of a measurement, for a page's head."""
+    now = datetime.datetime.now(datetime.UTC)
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return {
+        "command": shlex.join(["amoeba", *arguments]),
+        "measured": f"{now:%Y-%m-%d %H:%M} UTC",
+        "Amoeba": RELEASE,
+        "machine": f"{_processor()}, {system}",
+    }
+
+
+def _processor() -> str:
+    """Return the processor's name, where Linux knows the name, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def page_of(facts: Sequence[Facts], head: Mapping[str, str]) -> str:
+    """Return a self-contained page with plots of all quantities, and the table.
+
+    ``head``: facts about the measurement, as from :func:`origin`.
+    """
     quantities = [name for name, (key, _) in QUANTITIES.items() if any(each.get(key) for each in facts)]
-    plots = "\n".join(f"<figure>{plot_of(facts, name)}</figure>" for name in quantities)
+    plots = "\n".join(f"<figure>{svg_of(plot_of(facts, name))}</figure>" for name in quantities)
     columns = ("overall", "bandwidth_overall", "rate_overall", "cycles")
     rows = "\n".join(
         f"<tr><td>{escape(name_of(each))}</td>"
-        + "".join(f"<td>{each[key]:,.3f}</td>" if each.get(key) else "<td>-</td>" for key in columns)
+        + "".join(f"<td>{_shown(each[key])}</td>" if each.get(key) else "<td>-</td>" for key in columns)
         + f"<td>{'yes' if each.get('verified') else 'no'}</td></tr>"
         for each in facts
     )
-    return _PAGE.format(plots=plots, rows=rows)
+    devices = ", ".join(dict.fromkeys(device for each in facts for device in each.get("devices", ())))
+    told = {**head, "NICs": devices}
+    origins = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in told.items())
+    return _PAGE.format(head=origins, plots=plots, rows=rows)
+
+
+def _shown(number: float) -> str:
+    """Return a number with four digits that count; timing has no more."""
+    digits = 3 - math.floor(math.log10(abs(number)))
+    return f"{round(number, digits):,.{max(digits, 0)}f}"
 
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>amoeba perf</title>
 <style>:root{{color-scheme:light dark}}body{{font:16px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}}
 table{{border-collapse:collapse}}td,th{{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}}
-td:first-child,th:first-child{{text-align:left}}figure{{margin:1em 0}}svg{{max-width:45em}}</style>
+td:first-child,th:first-child{{text-align:left}}figure{{margin:1em 0}}svg{{max-width:45em;width:100%;height:auto}}
+dl{{display:grid;grid-template-columns:max-content 1fr;gap:.3em 1em}}dt{{opacity:.7}}
+dd{{margin:0;overflow-wrap:anywhere}}.wide{{overflow-x:auto}}figure svg{{min-width:32em}}
+@media(prefers-color-scheme:dark){{body{{background:#0d1117;color:#e6edf3}}}}</style>
 <h1>amoeba perf</h1>
+<dl>{head}</dl>
+<div class="wide">
 {plots}
 <table><thead><tr><th>test</th><th>µs</th><th>MiB/s</th><th>operations/s</th><th>cycles</th><th>verified</th></tr></thead>
 <tbody>
 {rows}
-</tbody></table></html>
+</tbody></table></div></html>
 """

@@ -1,7 +1,7 @@
 """Pure jobs, spread over the processors of this machine or of a cluster.
 
 ``jobs`` defines jobs, endings and engines. The engines are ``here`` (this process), ``processes`` (of this machine)
-and ``cluster`` (dask.distributed, the extra ``amoeba-nic[cluster]``). A job is a call of a module's function with one
+and ``cluster`` (dask.distributed, the extra ``cluster``). A job is a call of a module's function with one
 argument, both of which can be pickled. A job depends on nothing else, so that it may run on any machine, and
 repeatedly.
 """
