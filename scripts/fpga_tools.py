@@ -94,4 +94,4 @@ if __name__ == "__main__":
         for command, version in tool_versions(found).items():
             print(f"{command:28} {version:20} {found / command}")
     except OutOfReachError as error:
-        sys.exit(f"no native FPGA tools: {error}; PyPI's remain: pip install 'amoeba-nic[synth]'")
+        sys.exit(f"no native FPGA tools: {error}; PyPI's remain: pip install '.[synth]'")

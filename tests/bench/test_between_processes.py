@@ -30,7 +30,7 @@ def test_a_round_trip_that_takes_too_long_misses_its_limit():
     ]
 
 
-@pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install 'amoeba-nic[bench]'")
+@pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install '.[bench]'")
 def test_ranks_say_how_long_an_operation_takes():
     assert all(figure > 0 for figure in ranks._ring(history.PRESENT, 2, 5))
 

@@ -138,6 +138,7 @@ WRITING = {
     ("explore", "plot"): EXPLORE,
     ("explore", "store"): EXPLORE,
     ("trace", "html"): ("trace",),
+    ("trace", "perfetto"): ("trace",),
     ("trace", "pcapng"): ("trace",),
     ("conformance", "output"): ("conformance", "--page", "fi_poll"),
 }

@@ -27,7 +27,7 @@ from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
 from amoeba_tools.explore import explore as run_explore
 from amoeba_tools.explore.run import AREAS, FAMILIES
-from amoeba_tools.plots import check, save
+from amoeba_tools.plots import FORMATS, check, save
 
 __all__ = ["explore"]
 
@@ -74,7 +74,12 @@ def explore(
         typer.Option(metavar="FILE.parquet", callback=writes(".parquet"), help="Write the table to this file."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw all NICs and the Pareto front: .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            callback=writes(*FORMATS),
+            help="Draw all NICs and the Pareto front: .svg, .png or .pdf.",
+        ),
     ] = None,
     pareto: Annotated[
         str | None,

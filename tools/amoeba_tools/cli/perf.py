@@ -29,7 +29,7 @@ from amoeba_tools.cli.common import (
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba_tools.perf.compare import QUANTITIES, comparison, origin, page_of, plot_of, read_results
 from amoeba_tools.perf.plan import MAX_PEERS
-from amoeba_tools.plots import check, save
+from amoeba_tools.plots import FORMATS, check, save
 
 __all__ = ["perf"]
 
@@ -138,7 +138,11 @@ def perf(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg", help="Plot --quantity over the sizes, or over --peers: .svg, .png or .pdf."),
+        typer.Option(
+            metavar="FILE.svg",
+            callback=writes(*FORMATS),
+            help="Plot --quantity over the sizes, or over --peers: .svg, .png or .pdf.",
+        ),
     ] = None,
     quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[
