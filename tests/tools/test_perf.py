@@ -410,7 +410,7 @@ def test_a_narrow_table_has_80_columns_and_the_overall_numbers():
     row = report.row(result, final=True, final_only=False, thousands=False, narrow=True)
     assert max(map(len, [*lines, row])) == 80
     assert lines[-2].split() == ["count", "99.9%ile", "average", "overall", "MB/s", "msg/s", "cycles", "usec"]
-    assert row.split() == ["Final", "10", "1.000", "2.000", "3.000", "5.00", "7", "150.25", "0.6010"]
+    assert row.split() == ["Final:", "10", "1.000", "2.000", "3.000", "5.00", "7", "150.25", "0.6010"]
     assert "endpoint), model (256-bit" in " ".join(" ".join(lines).replace("|", " ").split())
 
 

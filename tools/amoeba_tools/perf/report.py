@@ -74,13 +74,13 @@ def _narrow_titles(plan: PerfPlan, *, cycles: bool) -> list[str]:
     titles = ["count", f"{plan.percentile:.1f}%ile", "average", "overall", "MB/s", "msg/s", "cycles", "usec"]
     units = ["", *["usec"] * 3, *["overall"] * 2, "NIC", "modelled"]
     columns = 8 if cycles else 6
-    return [_narrow_line(" " * 5, units[:columns]), _narrow_line(" " * 5, titles[:columns]), "-" * (_NARROW_BOX + 2)]
+    return [_narrow_line("", units[:columns]), _narrow_line("", titles[:columns]), "-" * (_NARROW_BOX + 2)]
 
 
 def _narrow_line(name: str, cells: list[str]) -> str:
     """Return a line of 80 columns, or of 61 without cycles."""
-    widths = (8, 10, 10, 10, 9, 9, 9, 9)
-    return f"{name:5}" + "".join(f" {cell:>{width - 1}}" for cell, width in zip(cells, widths, strict=False))
+    widths = (7, 10, 10, 10, 9, 9, 9, 9)
+    return f"{name:6}" + "".join(f" {cell:>{width - 1}}" for cell, width in zip(cells, widths, strict=False))
 
 
 def _counted(devices: tuple[str, ...]) -> str:
@@ -95,7 +95,7 @@ def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool, n
     """Return a row of the table."""
     comma = "," if thousands else ""
     if narrow:
-        return _narrow_row(result, comma, "Final" if final else "")
+        return _narrow_row(result, comma, "Final:" if final else "")
     name = f"{result.test:>10}" if final and final_only else f"{'Final:' if final else '':10}"
     cells = (
         f"{name}{result.iterations:>18{comma}} {result.percentile:10.3f} {result.average:9.3f} {result.overall:9.3f} "
