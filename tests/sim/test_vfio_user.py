@@ -460,8 +460,9 @@ def test_b7_a_guest_may_write_any_address_of_a_ring(tmp_path, memory, kind):
             client.set_register(BLOCKS["contexts"].address(f"{name}_base_high"), IOVA >> 32)
         for name in ("transmit", "completion", "event", "receive"):
             client.set_register(BLOCKS["contexts"].address(f"{name}_size"), 4)
-        # The completion ring lies elsewhere, to be told from the descriptors.
-        client.set_register(BLOCKS["contexts"].address("completion_base_low"), (IOVA + 0x2FE0) & 0xFFFF_FFFF)
+        # These rings lie elsewhere: the refused receive writes an event, which must not replace a descriptor.
+        for name, page in (("event", 0x1000), ("completion", 0x2000)):
+            client.set_register(BLOCKS["contexts"].address(f"{name}_base_low"), (IOVA + page + 0xFE0) & 0xFFFF_FFFF)
         client.set_register(BLOCKS["contexts"].address("control"), int(ContextControl.ENABLE))
         nop = TX_DESCRIPTOR.pack(opcode=DescriptorOpcode.NOP, flags=DescriptorFlags.COMPLETION, context=0x1234)
         view[0xFC0 : 0xFC0 + 5 * TX_DESCRIPTOR.size] = 5 * nop
