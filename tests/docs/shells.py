@@ -39,6 +39,9 @@ LONG = {
     "amoeba explore": "builds a NIC for each size",
     "amoeba conformance --device rtl": "all pages on RTL: tests/tools/conformance runs each in CI",
     "amoeba conformance --device model,rtl": "as above",
+    "amoeba trace --device rtl --pcapng atomic.pcapng --vcd": "builds a NIC that writes waveforms",
+    "amoeba trace --device rtl --vcd": "as above",
+    "amoeba trace --device rtl --fst": "as above",
 }
 """Beginnings of commands that take minutes, with the reason: only the long tests run them."""
 
