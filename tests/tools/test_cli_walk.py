@@ -167,7 +167,7 @@ def is_one_line(result, path):
     if result.exit_code == 1:
         (line,) = result.stderr.splitlines()
         assert line.startswith("error: ")
-    assert path in result.stderr
+    assert path in re.sub(r"[\s│]", "", result.stderr)  # a box of 80 columns breaks long paths
 
 
 @pytest.mark.parametrize("option", WRITING, ids="-".join)
