@@ -36,6 +36,7 @@ python_maximum_signature_line_length = 90
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 suppress_warnings = [
+    "ref.python",  # Request is a class of the model, of amoeba.ucx and, by its canonical name, of the driver
     "autodoc.duplicate_object",  # `amoeba` and `amoeba.fi` offer the same objects under two names
     "app.add_node",
 ]
