@@ -36,7 +36,7 @@ UCP_LIMITS = dict.fromkeys(
     ),
     1.1,
 )
-"""The same limits for them."""
+"""Maximum cost of UCX's calls, as a part of their cost at ``UCP_BASELINE``."""
 
 Costs = dict[str, float]
 """Microseconds by what is done."""

@@ -106,8 +106,8 @@ def started(text: str, environment: dict[str, str]) -> Iterator[subprocess.Popen
                 os.killpg(process.pid, 9)
 
 
-def end(text: str, process: subprocess.Popen[str]) -> None:
-    output, _ = process.communicate(timeout=SECONDS * (20 if Command(text, False).begins(LONG) else 1))
+def end(text: str, process: subprocess.Popen[str], seconds: float = SECONDS) -> None:
+    output, _ = process.communicate(timeout=seconds)
     assert process.returncode == 0, f"$ {text}\n{output}"
 
 
@@ -126,7 +126,7 @@ def is_run(command: Command, is_long: bool) -> bool:
 
 def run(block: list[Command], environment: dict[str, str], is_long: bool) -> None:
     """Run the commands of a block one after the other; those that wait for others go on beside them."""
-    port = free_port()
+    port, seconds = free_port(), SECONDS * (20 if is_long else 1)
     with contextlib.ExitStack() as stack:
 
         def start(text: str) -> tuple[str, subprocess.Popen[str]]:
@@ -146,9 +146,9 @@ def run(block: list[Command], environment: dict[str, str], is_long: bool) -> Non
                 waiting += this
             else:
                 for each in this:
-                    end(*each)
+                    end(*each, seconds)
         for each in waiting:
-            end(*each)
+            end(*each, seconds)
 
 
 def cases(is_long: bool) -> list[str]:

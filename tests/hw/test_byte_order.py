@@ -17,7 +17,7 @@ def network_order(content, size):
 
 
 def evaluate(make, **inputs):
-    """What ``make(m, **signals)`` is, as bytes or a number, for each set of inputs."""
+    """Return the value of ``make(m, **signals)``, as bytes or a number, for each set of inputs."""
     signals = {name: Signal(width, name=name) for name, (width, _) in inputs.items()}
     m = Module()
     value = make(m, **signals)

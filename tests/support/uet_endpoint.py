@@ -143,7 +143,7 @@ class Request:
     field: int
     length: int
     rest: bytes
-    """What follows the header: extension and payload."""
+    """Bytes behind the header: extension and payload."""
 
 
 def request_of(packet: Packet) -> Request:
@@ -161,7 +161,7 @@ def request_of(packet: Packet) -> Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an ACK or a NACK says of one packet."""
+    """Fields of an ACK or a NACK about one packet."""
 
     tos: int
     flags: int

@@ -144,7 +144,7 @@ def test_operands_and_results_travel_in_network_order_and_lie_in_that_of_the_hos
 
 
 def test_compare_values_travel_in_network_order_wherever_they_begin(device_pair: Pair) -> None:
-    """Those of one element end the extension's 16 bytes; others stand behind all operands."""
+    """One compare value ends the extension's 16 bytes; several stand behind all operands."""
     pair = device_pair
     region, source, result = pair.memory(256), pair.initiator.buffer(512), pair.initiator.buffer(256)
     generator = random.Random(3)

@@ -83,8 +83,8 @@ class PdcTable(wiring.Component):
     event_reserve : EVENT_CLAIM, Out
         A request that was accepted may have an event.
     message_reserve : EVENT_CLAIM, Out
-        It may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always one, and any
-        other message unless it meets a receive.
+        The request may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always
+        one, and any other message unless it meets a receive.
     receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
         Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
     message_accepted : Out(1)

@@ -19,7 +19,7 @@ from amoeba import Errno, FabricError, PeerError, Rendezvous, TimedOutError
 from amoeba.devices import bootstrap
 
 REQUEST = b'["amoeba-rendezvous-3", "request", "", ""]\n'
-"""What a process says first."""
+"""First line of a process."""
 
 
 class Listening:
