@@ -1,6 +1,7 @@
 """Ctrl-C in front of the ``amoeba`` command: it says what was done until then, and ends as shells expect."""
 
 import importlib
+import json
 import re
 import signal
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from amoeba_tools import random_access
 from amoeba_tools.cli import app
+from amoeba_tools.cli.perf import _Output
 from amoeba_tools.conformance import runner
 from typer.testing import CliRunner
 
@@ -78,6 +80,14 @@ def test_soak_says_how_many_operations_were_done(monkeypatch):
     result = run("soak")
     assert result.exit_code == INTERRUPTED
     assert "interrupted: 1,234 operations were done" in result.stderr
+
+
+def test_perf_keeps_the_results_of_the_runs_before(monkeypatch):
+    monkeypatch.setattr(_Output, "begin", interrupt_after(1, _Output.begin))
+    result = run("perf", "-t", "tag_lat", "-s", 8, "-s", 16, "-n", 5, "--json")
+    assert result.exit_code == INTERRUPTED
+    assert [(one["size"], one["iterations"]) for one in json.loads(result.stdout)] == [(8, 5)]
+    assert "interrupted after 1 of 2 runs" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("gups",), ("soak",), ("conformance",)])

@@ -225,8 +225,9 @@ def perf(
             plans, kinds, rendezvous=met, begin=begin, report=output.on_the_way,
             progress=lambda plan, done: bar.advance(task, done),
         )  # fmt: skip
-        for result in results:
-            output.end(result)
+        with output.kept_on_ctrl_c(len(plans)):
+            for result in results:
+                output.end(result)
     output.close()
     if old is not None:
         _compare(output.told, old, Console(stderr=as_json or as_csv))
@@ -297,6 +298,15 @@ class _Output:
         for error in result.errors:
             self.wrong = True
             typer.echo(f"wrong: {error}", err=True)
+
+    @contextlib.contextmanager
+    def kept_on_ctrl_c(self, runs: int) -> Iterator[None]:
+        """Let Ctrl-C between two runs end the loop with the results so far. Within a run, its own result says so."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+            typer.echo(f"interrupted after {len(self.told)} of {runs} runs", err=True)
 
     def close(self) -> None:
         """Print all results, if the output is JSON."""
