@@ -7,7 +7,8 @@ their host and a UDP port.
 ======================  ==========================================================================
 ``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, ``rtl+pcie`` or ``pcie:0000:01:00.0``
 ``AMOEBA_HOST``         the address of this host at which others reach the NIC, ``127.0.0.1``
-``AMOEBA_PORT``         its UDP port; 0, the default: a free one
+``AMOEBA_NETWORK``      what joins it with others: :mod:`amoeba.devices.linked`
+``AMOEBA_PORT``         its UDP port; 0, the default: a free one, or the UET port 4793
 ``AMOEBA_CONTEXTS``     endpoint contexts of a simulated NIC, 1 to 32; the default is 8
 ``AMOEBA_COUNT_FOLDER`` a folder for the process' counts: :mod:`amoeba.embed.counts`
 ======================  ==========================================================================
@@ -15,7 +16,6 @@ their host and a UDP port.
 
 import contextlib
 import os
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import readable_within
 from amoeba.devices.devices import SIMULATED_KINDS, default_parameters
-from amoeba.devices.linked import LOOPBACK, open_linked
+from amoeba.devices.linked import open_linked, own_host
 from amoeba.embed.counts import NicCounts, process_counts
 from amoeba.embed.ending import at_end
 from amoeba.embed.fair_lock import FAIR_LOCK
@@ -54,14 +54,8 @@ _MAX_CONTEXTS = 32
 def process_nic_settings(environment: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
     """Return kind, host and port from the environment. Raises FI_EINVAL for an invalid host or port."""
     kind = environment.get("AMOEBA_DEVICE") or "model"
-    host = environment.get("AMOEBA_HOST") or LOOPBACK
+    host = own_host(environment=environment)
     port = environment.get("AMOEBA_PORT") or "0"
-    try:
-        host = socket.gethostbyname(host)
-    except OSError as error:
-        raise fabric_error(
-            Errno.FI_EINVAL, f"AMOEBA_HOST: expected an IPv4 address of this host, got {host!r}"
-        ) from error
     if not port.isdecimal() or int(port) >= 1 << 16:
         raise fabric_error(Errno.FI_EINVAL, f"AMOEBA_PORT: expected a port of 0 to 65535, got {port!r}")
     return kind, host, int(port)

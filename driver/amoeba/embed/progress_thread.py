@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from amoeba_model.udp_network import UdpNetwork
+from amoeba_model.outside_network import OutsideNetwork
 
 from amoeba.core.log import logger
 from amoeba.core.waiting import readable_within
@@ -36,7 +36,7 @@ class ProgressThread:
     is logged once, and the NIC continues to answer.
     """
 
-    def __init__(self, network: UdpNetwork, after: Callable[[], object]) -> None:
+    def __init__(self, network: OutsideNetwork, after: Callable[[], object]) -> None:
         self._network = network
         self._after = after
         self.others: set[int] = set()

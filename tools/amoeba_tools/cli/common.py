@@ -12,6 +12,7 @@ import typer
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import default_build, is_kind, known_kinds
+from amoeba.devices.linked import NETWORKS, default_network
 from amoeba.nic.nic import Retransmission
 from amoeba_model.parameters import BUILDS
 from amoeba_model.switch import Switch
@@ -29,6 +30,7 @@ __all__ = [
     "ListenOption",
     "LossOption",
     "MarkOption",
+    "NetworkOption",
     "RetransmitTimeoutOption",
     "SwitchKind",
     "SwitchOption",
@@ -84,6 +86,28 @@ BuildOption = Annotated[
         callback=_set_build,
         is_eager=True,
         help=f"Build of simulated NICs: {' or '.join(BUILDS)}. The default is AMOEBA_BUILD, else full.",
+    ),
+]
+
+
+
+def _set_network(context: typer.Context, network: str | None) -> str | None:
+    """Join NICs of several processes by this network until the command ends."""
+    if network is not None:
+        if network not in NETWORKS:
+            raise typer.BadParameter(f"unknown network {network!r}; expected {' or '.join(NETWORKS)}")
+        context.with_resource(default_network(network))
+    return network
+
+
+NetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="NAME",
+        callback=_set_network,
+        is_eager=True,
+        help="Network between processes: udp, or uet (bare UET). The default is AMOEBA_NETWORK, else udp.",
     ),
 ]
 

@@ -15,6 +15,7 @@ from amoeba_tools.cli.common import (
     DeviceOption,
     JsonOption,
     ListenOption,
+    NetworkOption,
     TimeoutOption,
     facts_table,
     interruptible,
@@ -39,6 +40,7 @@ def gups(
     seed: Annotated[int, typer.Option(min=0, help="Start in the random stream. The benchmark starts at 0.")] = 0,
     listen: ListenOption = None,
     connect: ConnectOption = None,
+    network: NetworkOption = None,
     timeout: TimeoutOption = 60.0,
     as_json: JsonOption = False,
 ) -> None:

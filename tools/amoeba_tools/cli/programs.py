@@ -18,6 +18,7 @@ from amoeba.embed.library import CLibrary
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.libfabric.objects.info import PROVIDER
 
+from amoeba_tools.cli.common import NetworkOption
 from amoeba_tools.counts import Counts, counting_folder, read_counts
 from amoeba_tools.launcher import CANNOT_START, NOT_FOUND, launch
 from amoeba_tools.program_settings import OVER_LIBFABRIC, OVER_UCX, unless_set
@@ -56,6 +57,7 @@ def fi_run(
     device: KindOption = "model",
     n: CountOption = 1,
     host: HostOption = None,
+    network: NetworkOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run a libfabric program on Amoeba's NICs, and exit with its status.
@@ -93,6 +95,7 @@ def ucx_run(
     device: KindOption = "model",
     n: CountOption = 1,
     host: HostOption = None,
+    network: NetworkOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run a UCX program on Amoeba's NICs, and exit with its status.

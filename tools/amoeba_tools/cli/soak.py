@@ -23,6 +23,7 @@ from amoeba_tools.cli.common import (
     ListenOption,
     LossOption,
     MarkOption,
+    NetworkOption,
     RetransmitTimeoutOption,
     SwitchKind,
     SwitchOption,
@@ -84,6 +85,7 @@ def soak(
     patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
     listen: ListenOption = None,
     connect: ConnectOption = None,
+    network: NetworkOption = None,
     timeout: TimeoutOption = 60.0,
     runs: Annotated[
         int,
@@ -133,14 +135,14 @@ def soak(
             if rendezvous is None
             else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=named)
         ) as fabric:
-            network = fabric.network
+            joining = fabric.network
 
             def progress(done: int) -> None:
                 nonlocal completed
                 completed += done
                 described = f"{completed:,} operations"
-                if network is not None:
-                    described += f", {network.traffic.sent:,} frames, {network.traffic.lost:,} lost"
+                if joining is not None:
+                    described += f", {joining.traffic.sent:,} frames, {joining.traffic.lost:,} lost"
                 live.update(task, description=described)
 
             result = run_soak(

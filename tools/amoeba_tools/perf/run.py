@@ -11,6 +11,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import simulates_hardware
+from amoeba.devices.linked import own_host
 from amoeba.nic.nic import Nic
 
 from amoeba_tools.departures import departures
@@ -138,7 +139,7 @@ def answer_plans(
 def _opened(
     api: str, kinds: Sequence[str], rendezvous: Rendezvous | None, options: Mapping[str, Any]
 ) -> Iterator[Bench]:
-    host = None if rendezvous is None else rendezvous.host
+    host = None if rendezvous is None else own_host(rendezvous.host)
     with contextlib.closing(BENCHES[api].open(kinds, host, **options)) as bench:
         yield bench
 

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.switch import Switch
-from amoeba_model.udp_network import UdpNetwork
+from amoeba_model.uet_network import UetNetwork
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import attach, open_device
-from amoeba.devices.linked import patient
+from amoeba.devices.linked import linked_parameters, open_network, own_host, patient
 from amoeba.libfabric.objects.attributes import FabricAttr, Info
 from amoeba.libfabric.objects.checks import check_enum, check_instance
 from amoeba.libfabric.objects.constants import InfoFlags, Progress
@@ -111,7 +112,8 @@ def join_cluster(
 ) -> Fabric:
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
-    Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
+    Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1. With bare UET
+    (``AMOEBA_NETWORK=uet``) addresses follow from the hosts' (:mod:`amoeba.devices.linked`).
     ``impairments`` are of this NIC's frames, ``retransmission`` is its own. Without ``retransmission``, no peer is
     given up because its process computes or is stopped for a while. Without either, nothing is retransmitted because
     of that (:func:`amoeba.devices.linked.patient`). ``progress`` is as
@@ -122,13 +124,17 @@ def join_cluster(
     check_instance("kind", kind, str)
     check_instance("rendezvous", rendezvous, Rendezvous)
     _check_size(rendezvous.ranks)
+    host = own_host(rendezvous.host)
+    parameters = linked_parameters(kind, host, parameters)
     with contextlib.ExitStack() as opened:
         device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
-        network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
+        network = opened.enter_context(
+            open_network(kind, host, latency=latency, impairments=impairments, arithmetic=False)
+        )
         fabric = Fabric([device], retransmission=retransmission)
         opened.callback(fabric.close)
         (nic,) = fabric.nics
-        joined = _join(nic, network, rendezvous.rank)
+        joined = _join_at(network, nic) if isinstance(network, UetNetwork) else _join(nic, network, rendezvous.rank)
         if not joined and not impairments.is_perfect:
             raise fabric_error(Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {kind}")
         if joined and retransmission is None:
@@ -145,6 +151,13 @@ def join_cluster(
             network.close()
         opened.pop_all()
     return _with_progress(fabric, progress)
+
+
+def _join_at(network: UetNetwork, nic: Nic) -> bool:
+    """Attach a NIC with the addresses of its host."""
+    link = network.address
+    nic.set_address(mac_of_link(*link), ip_of_link(*link))
+    return attach(nic.device, network, nic.mac)
 
 
 def _address(told: Any) -> tuple[str, int, bytes, int]:

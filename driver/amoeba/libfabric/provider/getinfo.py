@@ -12,6 +12,7 @@ from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.devices import default_parameters
+from amoeba.devices.linked import linked_parameters
 from amoeba.embed import Memory, without_fair_lock
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.libfabric.objects.attributes import FabricAttr, Info, version
@@ -147,8 +148,8 @@ def port_of(service: str) -> int:
 
 def _unopened() -> Nic:
     """Describe a NIC that will be opened as the environment says. Raises FI_EINVAL for an invalid environment."""
-    kind, _, _ = process_nic_settings()
-    parameters = contexts_setting(kind) or default_parameters()
+    kind, host, _ = process_nic_settings()
+    parameters = linked_parameters(kind, host, contexts_setting(kind)) or default_parameters()
     nic = SimpleNamespace(
         parameters=parameters, mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
     )

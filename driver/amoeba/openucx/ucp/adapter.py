@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from amoeba_model.device import Device
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network
+from amoeba_model.outside_network import OutsideNetwork
 from amoeba_model.parameters import NicParameters
 from amoeba_model.switch import Switch
-from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.lifetime import FabricObject
 from amoeba.devices.addresses import ip_of, mac_of
@@ -44,7 +44,7 @@ class Adapter(UcpObject):
         self.nic = nic
         self.wire = wire
         """The network of simulated NICs; an empty one where the NIC is not simulated."""
-        self.network = wire if isinstance(wire, UdpNetwork) else None
+        self.network = wire if isinstance(wire, OutsideNetwork) else None
         """The network of several processes; None: all reachable NICs are attached already."""
         self.wakeups: weakref.WeakSet[Signalled] = weakref.WeakSet()
         """Sleepers that share the NIC's one interrupt descriptor."""
@@ -116,7 +116,7 @@ class Adapters(UcpObject, Sequence[Adapter]):
     def _release(self) -> None:
         for nic in self._own:
             nic.close()
-        if self._own and isinstance(self.network, UdpNetwork):
+        if self._own and isinstance(self.network, OutsideNetwork):
             self.network.close()
 
 
