@@ -162,10 +162,10 @@ class UetNetwork(OutsideNetwork):
     ) -> None:
         if not 0 < port < 1 << 16:
             raise DeviceError(f"expected a UET port of 1 to 65535, got {port}")
-        super().__init__(host, port, latency=latency, impairments=impairments, idle_hz=idle_hz)
         self._sources: list[socket.socket] = []
+        self._host, self._port = _unicast(host), port
+        super().__init__(host, port, latency=latency, impairments=impairments, idle_hz=idle_hz)
         try:
-            self._host = _unicast(self._socket)
             self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
             for _ in range(_SOURCES):
                 self._sources.append(source := listening(host, 0, True))
@@ -175,7 +175,6 @@ class UetNetwork(OutsideNetwork):
         except BaseException:
             self.close()
             raise
-        self._port = port
 
     def forked(self) -> None:
         super().forked()
@@ -241,9 +240,12 @@ class UetNetwork(OutsideNetwork):
         return self._send(source, to_datagram(data, source.getsockname(), link), link, data[_TOS])
 
 
-def _unicast(opened: socket.socket) -> str:
-    """Return the address at which a socket listens. Raises DeviceError if it is not one address of the host's."""
-    host: str = opened.getsockname()[0]
-    if host == "0.0.0.0" or int(host.partition(".")[0]) >= 224:
-        raise DeviceError(f"expected one IPv4 address of this host, got {host}")
-    return host
+def _unicast(host: str) -> str:
+    """Return the IPv4 address of a host. Raises DeviceError for an unknown host, and for no address of one host."""
+    try:
+        address = socket.gethostbyname(host)
+    except (OSError, ValueError, TypeError) as error:  # the last: it has a null byte
+        raise DeviceError(f"cannot find the host {host!r}: {error}") from error
+    if not 0 < int(address.partition(".")[0]) < 224:
+        raise DeviceError(f"expected one IPv4 address of this host, got {address}")
+    return address

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from amoeba_model.device import Device
+from amoeba_model.device import Device, DeviceError
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.network import Network
@@ -93,7 +93,10 @@ def open_network(
     DeviceError if the address cannot be listened at.
     """
     if network_setting() == "uet" and kind in SIMULATED_KINDS:
-        return UetNetwork(host, port or UDP_PORT, latency=latency, impairments=impairments)
+        try:
+            return UetNetwork(host, port or UDP_PORT, latency=latency, impairments=impairments)
+        except DeviceError as error:
+            raise DeviceError(f"{error}; {_HOST} chooses another address, each of which has one UET port") from error
     return UdpNetwork(host, port, latency=latency, impairments=impairments, arithmetic=arithmetic)
 
 
