@@ -295,7 +295,7 @@ class OutsideNetwork(Network, abc.ABC):
 
     @abc.abstractmethod
     def _take_next(self) -> None:
-        """Take the next datagram. Raises BlockingIOError if there is none, OSError if the socket has an error."""
+        """Take the next datagram. Raises BlockingIOError if no datagram waits, OSError if the socket has an error."""
 
     def _hear_of_errors(self, asked: socket.socket) -> None:
         """Take what hosts and routers have said of datagrams that were sent."""

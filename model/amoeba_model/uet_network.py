@@ -59,7 +59,7 @@ _TOTAL_LENGTH = slice(ETHERNET.size + 2, ETHERNET.size + 4)
 _IP_DESTINATION = slice(ENCAPSULATION_SIZE - UDP.size - 4, ENCAPSULATION_SIZE - UDP.size)
 _SOURCE_PORT = slice(ENCAPSULATION_SIZE - UDP.size, ENCAPSULATION_SIZE - UDP.size + 2)
 _COVERED = struct.Struct(">4s4sHHHH")
-"""What the CRC covers in front of the packet: both addresses, both ports, length and checksum of UDP."""
+"""The part that the CRC covers in front of the packet: both addresses, both ports, length and checksum of UDP."""
 _IP_HEADER = struct.Struct(">BBHHHBBH4s4s")
 _DONT_FRAGMENT, _TTL = 0x4000, 64
 _INTERFACE = struct.Struct("16s240x")
@@ -148,7 +148,7 @@ class UetNetwork(OutsideNetwork):
     :attr:`strangers` counts datagrams that claim to come from this host's own address, :attr:`malformed` those
     shorter than a CRC; all else is the NIC's to judge.
 
-    Raises DeviceError if the address is none of this host's, or its port is taken.
+    Raises DeviceError if the address belongs to another host, or its port is taken.
     """
 
     def __init__(

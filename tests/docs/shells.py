@@ -45,7 +45,7 @@ LONG = {
 }
 """Beginnings of commands that take minutes, with the reason: only the long tests run them."""
 
-CONCURRENT = ("amoeba gups --listen", "amoeba perf$")
+CONCURRENT = ("amoeba gups --listen", "AMOEBA_HOST=127.0.0.2 amoeba gups --network uet --listen", "amoeba perf$")
 """Commands that go on beside the commands after them, and end with the last of them. ``$``: without options."""
 
 ENDLESS = {"amoeba endpoint": "serving "}

@@ -1,6 +1,6 @@
 """A network over UDP: frames between two sockets, datagrams from hell, and the passing of time.
 
-Covers ``device.py`` and ``forking.py``.
+Covers ``device.py``, ``forking.py`` and ``outside_network.py``.
 """
 
 import contextlib
