@@ -89,6 +89,13 @@ def test_damage_stays_damage(payload, data):
     assert not isinstance(decode(arrived), DecodedFrame)
 
 
+@given(st.one_of(st.binary(min_size=4, max_size=300), st.integers(1000, 65507).map(bytes)), st.integers(0, 255))
+def test_any_datagram_is_a_frame_that_the_nic_judges(datagram, tos):
+    arrived = to_frame(datagram, THERE, HERE, tos)
+    assert arrived[42:-4] == datagram[:-4]
+    decode(arrived, int.from_bytes(mac_of_link(*HERE), "big"), ip_of_link(*HERE))
+
+
 @pytest.mark.parametrize("port", [1, 4793, 49152, 65535])
 def test_another_uet_port_is_the_port_of_both_ends(port):
     here, there = (HERE[0], port), (THERE[0], port)
