@@ -9,7 +9,6 @@ from typing import Any
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import Memory
-from amoeba.libfabric.objects.attributes import Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.constants import (
     AvFlags,
     AvType,
@@ -29,6 +28,7 @@ from amoeba.libfabric.objects.domain import Domain
 from amoeba.libfabric.objects.info import PROVIDER
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.wait_set import WaitSet
+from amoeba.libfabric.objects.structures import Info, RxAttr, TxAttr
 from amoeba.libfabric.provider.fids import Fid, FidClass, Fids
 from amoeba.libfabric.provider.infos import Infos, Wanted
 from amoeba.libfabric.provider.process import Process

@@ -7,8 +7,8 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
 from amoeba.core.waiting import HasFileno, readable_within
 from amoeba.embed import Memory, without_fair_lock
-from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
+from amoeba.libfabric.objects.printing import version
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, Event
 from amoeba.libfabric.provider.fids import Fid, FidClass, Fids

@@ -1,6 +1,6 @@
 """getinfo as fi_getinfo(3) describes it: hints, what they are answered by, and objects made from the answer.
 
-Covers ``libfabric/objects/attributes.py`` and ``libfabric/objects/fabric.py``.
+Covers ``libfabric/objects/structures.py`` and ``libfabric/objects/fabric.py``.
 """
 
 import dataclasses

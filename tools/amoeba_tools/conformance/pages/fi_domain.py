@@ -4,9 +4,9 @@ import dataclasses
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
-from amoeba.libfabric.objects.attributes import DomainAttr, Info
 from amoeba.libfabric.objects.constants import AvType, BindFlags, EqEvent, MrMode, Progress, ResourceMgmt, Threading
 from amoeba.libfabric.objects.endpoints.connected import ConnectedEndpoint
+from amoeba.libfabric.objects.structures import DomainAttr, Info
 
 from amoeba_tools.conformance.connected import Parties
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error

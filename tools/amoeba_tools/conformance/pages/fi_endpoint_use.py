@@ -2,7 +2,6 @@
 
 from amoeba import fi
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import EpAttr, Info
 from amoeba.libfabric.objects.constants import (
     BindFlags,
     Control,
@@ -13,6 +12,7 @@ from amoeba.libfabric.objects.constants import (
     OpFlags,
     OptionLevel,
 )
+from amoeba.libfabric.objects.structures import EpAttr, Info
 
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error
 from amoeba_tools.conformance.pages.fi_cntr import becomes, values_of
