@@ -41,6 +41,8 @@ HELD = (
 GENERATED = {ROOT / "docs" / name for name in ("atomic-coverage.md", "conformance.md", "testplan.md")}
 """Pages that programs write, from text that is checked at its source or not prose."""
 
+ERRORS = ("Error", "Exit", "Failure", "Exception", "_error", "_failure")
+"""Ends of the names of exceptions, and of functions that make one from a message."""
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 HELP_KEYWORDS = {"help", "epilog", "short_help", "description"}
 
@@ -182,7 +184,7 @@ def _of_program(tree: ast.Module) -> Iterator[Passage]:
 def _of_call(call: ast.Call) -> Iterator[Passage]:
     """Yield the texts that a call shows to its reader: messages of errors and logs, and help."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if name.endswith(("Error", "Exit", "Failure", "Exception")) or name in {"exit", "fail"} | LOG_METHODS:
+    if name.endswith(ERRORS) or name in {"exit", "fail"} | LOG_METHODS:
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             if (text := _string(argument)) is not None:
                 yield Passage("message", argument.lineno, text)

@@ -60,7 +60,7 @@ _UCP = """\
 [`amoeba_tools.conformance.ucp`](../tools/amoeba_tools/conformance/ucp/) has checks for all 93 functions of
 `ucp.h`. Here a sentence is quoted, from the comment above the function, or above what it takes; the section is the
 line in release 1.12.1 where it begins. The structures and enumerations, their sizes, alignment
-and the memory that C allocates promise nothing that Python shows; tests/driver/openucx/ucp/test_names.py compares
+and the memory that C allocates guarantee nothing that Python shows; tests/driver/openucx/ucp/test_names.py compares
 their names, fields and numbers.
 
 ```

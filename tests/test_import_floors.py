@@ -259,7 +259,7 @@ def _trees() -> dict[str, ast.Module]:
     return {_module(path): tree for path, tree in _files().items() if path.parts[0] in ("driver", "tools")}
 
 
-def _space(module: str) -> str:
+def _part(module: str) -> str:
     """A folder of the driver, of a wing the folder in it; of the tools each folder; nothing for a public module."""
     package, *inner = module.split(".")
     if package == "amoeba_tools":
@@ -269,23 +269,23 @@ def _space(module: str) -> str:
     return ".".join(inner[:2] if inner[0] in WINGS else inner[:1])
 
 
-def _rooms_arrows() -> Iterator[tuple[str, str]]:
+def _driver_arrows() -> Iterator[tuple[str, str]]:
     for importer, imported in _arrows().items():
         if importer.parts[0] == "driver":
             yield from ((_module(importer), _module(one)) for one in imported if one.parts[0] == "driver")
 
 
 def test_every_folder_of_the_driver_has_its_floor():
-    credits = {_space(_module(path)) for path in _files() if path.parts[0] == "driver"}
-    assert credits - {"", *WINGS} == set(FLOORS)
+    folders = {_part(_module(path)) for path in _files() if path.parts[0] == "driver"}
+    assert folders - {"", *WINGS} == set(FLOORS)
     TopologicalSorter(FLOORS).prepare()  # raises CycleError if the table itself runs in a circle
 
 
 def test_folders_of_the_driver_import_only_floors_below():
     up = {
         f"{importer} imports {one}"
-        for importer, one in _rooms_arrows()
-        if importer not in PUBLIC and _space(one) not in {_space(importer)} | FLOORS.get(_space(importer), set())
+        for importer, one in _driver_arrows()
+        if importer not in PUBLIC and _part(one) not in {_part(importer)} | FLOORS.get(_part(importer), set())
     }
     assert up == set()
 
@@ -295,7 +295,7 @@ def _importers_of(names: set[str], prefix: str, folders: Iterable[str]) -> set[s
     return {
         module
         for module, tree in _trees().items()
-        if _space(module) not in folders
+        if _part(module) not in folders
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix)
         if names & {alias.name for alias in node.names}
@@ -312,7 +312,7 @@ def test_only_the_nic_reads_and_writes_registers():
     touching = {
         module
         for module, tree in _trees().items()
-        if _space(module) != "nic" and any(touches(node) for node in ast.walk(tree))
+        if _part(module) != "nic" and any(touches(node) for node in ast.walk(tree))
     }
     assert touching == set()
     layouts = {"bar_blocks", "DOORBELL_REGISTERS", "PlacedBlock"}
@@ -337,7 +337,7 @@ def test_only_devices_names_kinds_of_devices():
     naming = {
         module
         for module, tree in _trees().items()
-        if _space(module) != "devices" and any(names(node) for node in ast.walk(tree))
+        if _part(module) != "devices" and any(names(node) for node in ast.walk(tree))
     }
     assert naming == set()
 
@@ -369,12 +369,12 @@ def test_private_attributes_are_used_in_their_folder_alone():
     common = set().union(*(_kept(_trees()[module]) for module in COMMON_PROTOCOLS))
     kept: dict[str, set[str]] = {}
     for module, tree in _trees().items():
-        kept.setdefault(_space(module), set()).update(_kept(tree))
+        kept.setdefault(_part(module), set()).update(_kept(tree))
     trespassing = {
         f"{module}: {ast.unparse(node)}"
         for module, tree in _trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value)
-        if node.attr not in kept[_space(module)] | common and not ast.unparse(node.value).startswith("super()")
+        if node.attr not in kept[_part(module)] | common and not ast.unparse(node.value).startswith("super()")
     }
     assert trespassing == set()

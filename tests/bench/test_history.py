@@ -39,7 +39,7 @@ def test_a_checkout_is_made_once(earlier):
     assert [folder for folder in root.parent.iterdir() if len(folder.name) != 40] == []
 
 
-def test_a_commit_that_is_not_there_is_none():
+def test_an_unknown_commit_is_refused():
     assert history.checkout("0" * 40) is None
 
 

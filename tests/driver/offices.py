@@ -57,7 +57,7 @@ class Office:
         self.sender.endpoint.tsend(message, self.numbers[desk], tag, **options)
 
     def wait(self, reads=20):
-        """Let what is under way come, unseen by the completion queues."""
+        """Let what is in flight come, unseen by the completion queues."""
         assert idle(self.sender, reads) == []
 
     def sent(self, count):

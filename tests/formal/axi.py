@@ -51,7 +51,7 @@ class AxiWriteSpec(wiring.Component):
         return m
 
     def _assume_bursts(self, m):
-        """What ``writes`` promises; returns whether it is inside a burst, and how many beats that still has."""
+        """Check the rule of ``writes``; return whether it is inside a burst, and how many beats that still has."""
         beat = self.writes
         m.submodules.environment = StreamRules(beat, Assume)
         m.submodules.read_environment = StreamRules(self.reads, Assume)

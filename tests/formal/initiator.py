@@ -16,10 +16,10 @@ __all__ = ["FailingSpec", "FenceOrderSpec", "PacketLogSpec", "RetransmitterSpec"
 
 
 class WindowCreditsSpec(wiring.Component):
-    """Places taken never exceed the window nor fall below zero, if packets are cut only where there is room.
+    """Places taken never exceed the window nor fall below zero, if packets are cut only where there is space.
 
     A context has all its answers if no PDC of its own has a packet on its way. Of a PDC that has lost something there
-    is room for fewer packets, until so many have been answered since.
+    is space for fewer packets, until so many have been answered since.
 
     The environment cuts at most every second cycle, as the Packetizer does, numbers or drops only what was cut, and
     answers only what was numbered; a reference that counts packets by themselves says what that is.
@@ -116,7 +116,7 @@ class WindowCreditsSpec(wiring.Component):
             Assert(credits.closing == closing),
             Assert(credits.caution == caution),
             Assert(~past | (shown == before)),
-            # What the room was two cycles ago lets in no packet too many.
+            # The free space of two cycles ago lets in no packet too many.
             Assert(~dut.space[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
             Cover((waiting == 1) & (unanswered == window - 1)),
             Cover((caution != 0) & (waiting + unanswered == window)),
@@ -244,7 +244,7 @@ class RetransmitterSpec(wiring.Component):
             distance.eq(self.resends.p.psn - self.resend_oldest),
             Assume(~started | ((oldest == self.resend_oldest) & (end == self.resend_end))),
             Assume(outstanding <= self._window),
-            # What the timers promise.
+            # The rules of the timers.
             Assume(~(self.expired | self.given_up | self.released) | ~self.recover),
             Assume(~self.released | held),
             Assume(~self.expired | ~(held | sending_again | failed)),

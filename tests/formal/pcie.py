@@ -1,4 +1,4 @@
-"""The requester's side of PCI Express: tags, room for completions, bytes of writes, order."""
+"""The requester's side of PCI Express: tags, space for completions, bytes of writes, order."""
 
 from unittest import mock
 
@@ -20,7 +20,7 @@ _RECORD = 2
 
 
 class ReadTagsSpec(wiring.Component):
-    """ReadTags: a tag is given only while no read has it, neither one under way nor one that was given up.
+    """ReadTags: a tag is given only while no read has it, neither one in flight nor one that was given up.
 
     What is asked of a tag that is active is what was stored last.
     """
@@ -55,7 +55,7 @@ class ReadTagsSpec(wiring.Component):
                 m.d.sync += [active.eq(1), record.eq(self.start_record)]
                 m.d.comb += [Assert(~active), Assert(~lost)]
             m.d.comb += [
-                # Only what is under way is given up or goes on; what was given up may end.
+                # Only what is in flight is given up or goes on; what was given up may end.
                 Assume(~(mine & (self.update | self.give_up)) | outstanding),
                 Assume(~(mine & self.finish) | outstanding | lost),
                 Assert(dut._active[tag] == active),
@@ -167,7 +167,7 @@ class CompletionCreditsSpec(wiring.Component):
                 with m.If(self.sent_tag == tag):
                     m.d.comb += Assume((remaining[tag] != 0) & ~sent[tag])
                     m.d.sync += sent[tag].eq(1)
-        # The host: a completion of a read under way, cut anywhere.
+        # The host: a completion of a read in flight, cut anywhere.
         tag, inside, left = Signal(range(self.TAGS)), Signal(), Signal(4)
         held_tag = Signal.like(tag)
         now, dwords, taken = Signal(4), Signal(2), Signal(6)

@@ -254,7 +254,7 @@ FAULTS = {
         "Mux(is_beyond, before.asked, self.packet.psn)",
         "self.packet.psn",
     ),
-    "a CLOSE of a former opening is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
+    "a CLOSE of a former epoch is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
     "what is kept gives way at once": (
         gap_store,
         "GapStore",
@@ -271,7 +271,7 @@ FAULTS = {
     "what was taken is still there": (gap_store, "GapStore", " | (self.take & follows[slot])", ""),
     "what gives way is not counted": (gap_store, "GapStore", "thrown.eq(self._valid.all())", "thrown.eq(0)"),
     "an answer is given again before it was given": (answer_history, "AnswerHistory", "& (back != 0)", ""),
-    "answers of an earlier opening count": (
+    "answers of an earlier epoch count": (
         answer_history,
         "AnswerHistory",
         "& (asked.data.epoch == ask.epoch)",

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "hw" / "amoeba_hw" / "README.md"
 
 
 def table() -> dict[str, set[str]]:
-    """What each thing of the table waits for."""
+    """The entries of the table that each one waits for."""
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition("## Permitted waits")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.*?) \|", section, re.MULTILINE)

@@ -113,7 +113,7 @@ def test_what_cannot_be_attached_or_built_is_refused():
         Network(0)
 
 
-# One thing going wrong at a time
+# One fault at a time
 
 
 def test_a_perfect_link_changes_nothing():

@@ -396,7 +396,7 @@ def test_reset_forgets_everything_but_the_grants(device):
     assert copy(device, source.ctypes.data, target.ctypes.data, 64) == engine.DONE_VECTOR
 
 
-def test_a_function_level_reset_keeps_the_clock_and_ends_what_is_under_way(device):
+def test_a_function_level_reset_keeps_the_clock_and_ends_what_is_in_flight(device):
     source, target = aligned(512), aligned(512)
     grant(device, source, target)
     source[:] = 9

@@ -193,7 +193,7 @@ class _Words:
 
     def __setitem__(self, index, value):
         assert 0 <= index < len(self)
-        with contextlib.suppress(OSError):  # nobody hears of a posted write that is lost
+        with contextlib.suppress(OSError):  # nobody is notified of a posted write that is lost
             self._client.post(Region.BAR0, 4 * index, struct.pack("<I", value))
 
 

@@ -1,6 +1,6 @@
 """Who means harm to honest work: somebody on the network, and a context next door. Each does what a seed says.
 
-They keep to what docs/security.md says that they can do, and nobody can: whoever has seen a packet that is under way
+They keep to what docs/security.md says that they can do, and nobody can: whoever has seen a packet that is in flight
 can forge its answer, so nobody here does; but all that was seen is sent again, and what is forged is guessed.
 """
 
@@ -57,7 +57,7 @@ class Outsider:
         return self._attackers[self._hosts.index(host)].frame()
 
     def _flood(self, host: Host, generator: random.Random) -> bytes:
-        """Openings under any name, without a key."""
+        """SYNs under any name, without a key."""
         source = 0x0B00_0000 | generator.getrandbits(16)
         return encode(self._opening(host, generator, generator.getrandbits(16)), b"", Attacker.MAC, source)
 
@@ -107,7 +107,7 @@ class Outsider:
         return None
 
     def _replay(self, host: Host, generator: random.Random) -> bytes:
-        """What was seen on its way to the NIC, mostly of late; as it was. None of an opening that is closed."""
+        """What was seen on its way to the NIC, mostly of late; as it was. None of a connection that is closed."""
         seen = [frame.data for _, frame in self._network.log if frame.data[:6] == _mac(host)]
         if not seen:
             return b""

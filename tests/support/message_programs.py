@@ -383,7 +383,7 @@ class _Runner:
             for source in range(2):
                 pair.initiator.peer(source + 2 * target, remote, context=source)
         self._results: tuple[deque[int], deque[int]] = (deque(), deque())
-        """Where each source's messages under way put what they fetch."""
+        """Where each source's messages in flight put what they fetch."""
         self._posted = 0
         self._records = pair.initiator.buffer((_LONGEST + 1) * RENDEZVOUS.size)
         for length in range(_LONGEST + 1):

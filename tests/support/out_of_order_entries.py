@@ -15,7 +15,7 @@ _TIMEOUT = 1_000
 
 
 def throw_away_kept(nic: RawNic, network: Network) -> int:
-    """Let a NIC where nothing is under way throw away whatever it keeps; how many frames were sent to it for that.
+    """Let a NIC where nothing is in flight throw away whatever it keeps; how many frames were sent to it for that.
 
     Somebody new takes all slots, once what is in them is late, and closes his PDC.
     """

@@ -46,7 +46,7 @@ class Posted:
     before: list["Posted"] = field(default_factory=list)
     """Earlier pieces of its chain."""
     status: int | None = None
-    """Of its completion; None while there is none."""
+    """Of its completion; None until it completes."""
     data: bytes = b""
     """What its result buffer held then."""
 

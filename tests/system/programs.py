@@ -78,7 +78,7 @@ class Session:
         return self.results[-1]
 
     def post(self, call: Any, *arguments: Any, **keywords: Any) -> None:
-        """Post an operation with its number as context, first making room where the ring is full."""
+        """Post an operation with its number as context, first making space where the ring is full."""
         while True:
             try:
                 call(*arguments, context=self.posted, **keywords)

@@ -71,7 +71,7 @@ class HonestWork:
 
 
 def attacker_of(nic: RawNic, context: RawContext, seed: int) -> tuple[Attacker, Buffer]:
-    """Somebody with a region of his own, in the middle of a buffer whose rest is nobody's business."""
+    """Somebody with a region of his own, in the middle of a buffer whose rest no peer may access."""
     arena = nic.buffer(3 * SIZE, fill=0xA5)
     rights = KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
     nic.key(THEIR_KEY, arena.address + SIZE, SIZE, flags=KeyFlags.VALID | rights)

@@ -22,7 +22,7 @@ INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 SUM = {"op": Op.FI_SUM, "datatype": Datatype.FI_UINT64}
 COUNTER = 5
 LATE = 100
-"""Steps in which everything that is under way has ended."""
+"""Steps in which everything that is in flight has ended."""
 
 
 class Neighbours:

@@ -203,7 +203,7 @@ def test_requests_without_anything_to_do_are_answered_for_what_they_are(stranger
 
 
 def test_the_first_check_that_fails_decides(stranger: Stranger, region: Buffer) -> None:
-    """Mend one thing after the other: the codes come in the order of the table."""
+    """Mend one field after the other: the codes come in the order of the table."""
     fields: dict[str, Any] = {
         "version": 1, "resource_index": 9, "job_id": 1, "pid_on_fep": 1, "opcode": RequestOpcode.DATAGRAM_SEND,
         "memory_key": 1, "request_length": 12,

@@ -90,7 +90,7 @@ def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pai
     forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=first, first_psn=first)
     bench.post(bench.add())
     assert bench.statuses(1) == [OK]
-    # The first answer is lost, and the forged opening comes before the repetition.
+    # The first answer is lost, and the forged SYN comes before the repetition.
     bench.answers.fate = lambda frame: []
     bench.post({"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION}, bench.add())
     bench.sent(2)
@@ -109,10 +109,10 @@ def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pai
 
 @pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 @pytest.mark.parametrize("above", [1, 60_000, 65_535, 65_536, 70_000])
-def test_b11_a_forged_opening_above_the_next_psn_costs_one_opening_at_most(make_pair: MakePair, above: int) -> None:
-    """The target takes the opening for an earlier one, without an answer: 15 timeouts here, 159 by default.
+def test_b11_a_forged_syn_above_the_next_psn_costs_one_connection_at_most(make_pair: MakePair, above: int) -> None:
+    """The target takes the SYN for an earlier one, without an answer: 15 timeouts here, 159 by default.
 
-    From 2^16 on the forged opening has no effect.
+    From 2^16 on the forged SYN has no effect.
     """
     bench = Bench(make_pair(), timeout=500, limit=3)
     initiator = bench.pair.initiator

@@ -109,7 +109,7 @@ SWITCHES = {"pause": Switch(buffer=60_000, nic_buffer=60_000, pause=True, mark=3
 
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("incast", [False, True], ids=["all to all", "all to one"])
-def test_every_operation_is_performed_once_whatever_the_switch_has_no_room_for(switch, incast):
+def test_every_operation_is_performed_once_whatever_the_switch_has_no_space_for(switch, incast):
     result = soak(["model"] * 5, TWO_PERCENT, operations=80, switch=SWITCHES[switch], incast=incast)
     assert result.problems == ()
     assert result.traffic.marked > 0

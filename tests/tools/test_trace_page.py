@@ -285,7 +285,7 @@ def test_several_packets_unfold(browser, tmp_path):
     assert "times until" in page.locator("#stages").inner_text()  # lines are written one after the other
 
 
-def test_tracks_of_many_nics_leave_room_for_the_rows(browser, tmp_path):
+def test_tracks_of_many_nics_leave_space_for_the_rows(browser, tmp_path):
     with Recorder() as recorder, open_cluster(["model"] * 8) as fabric:
         run_gups(fabric, table_bits=5)
     path = tmp_path / "many.html"

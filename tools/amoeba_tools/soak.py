@@ -132,7 +132,7 @@ def run_soak(
                 rendezvous.check()
         sent = [rank.sent() for rank in ranks]
         if rendezvous is not None:
-            # the others may not be done yet: go on to serve them, and to hear of their data
+            # the others may not be done yet: go on to serve them, and to be notified of their data
             told = rendezvous.exchange(sent[0], idle=lambda: [rank.reap() for rank in ranks])
             with understood():
                 sent = [[[int(count) for count in lanes] for lanes in counts] for counts in told]

@@ -185,7 +185,7 @@ class BoundlessReceives(Receives):
         if message in self._kept:
             self._kept.remove(message)
             self.unread.remove(message.event)
-            self._free_slots()  # its sender's quota has room again
+            self._free_slots()  # its sender's quota has space again
         else:
             self._listed.remove(message)
             self._remove(message)

@@ -263,7 +263,7 @@ def test_what_raises_while_it_is_asked_does_not_keep_the_lock(threads):
     assert threads.join() == [True]
 
 
-def test_recovering_gives_back_what_was_taken_too_often():
+def test_recovering_releases_what_was_taken_too_often():
     guard = Guard()
     with guard:
         depth = guard.depth

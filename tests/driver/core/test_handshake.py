@@ -169,7 +169,7 @@ def stranger(server, exits):
 
 @pytest.fixture
 def impostor(client, watcher, exits):
-    """The other end of the client's TCP connection, after its request: no listener of ours."""
+    """The other end of the client's TCP connection, after its request: not this library's listener."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listening:
         client.connect(watcher, (LOCAL[0], listening.getsockname()), LONG)
         connected, _ = listening.accept()
@@ -540,7 +540,7 @@ def came(*sources):
         assert select.select([source], [], [], LONG)[0]
 
 
-def test_the_oldest_silent_caller_makes_room(watcher, server, exits):
+def test_the_oldest_silent_caller_makes_space(watcher, server, exits):
     server.most = 2
     first, second, third = callers(exits, server, 3)
     watcher.until(lambda: server.listening.hung_up)
@@ -575,7 +575,7 @@ def test_a_listener_without_any_place_hangs_up_on_new_callers(watcher, server, e
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_without_free_descriptors_the_oldest_silent_caller_makes_room(watcher, server, exits, monkeypatch, number):
+def test_without_free_descriptors_the_oldest_silent_caller_makes_space(watcher, server, exits, monkeypatch, number):
     first, _ = callers(exits, server, 2)
     watcher.until(lambda: len(server.listening.callers) == 2)
 

@@ -73,7 +73,7 @@ def interrupted(function, place):
 
 
 QUICK = 5
-"""Waits in a row that end before a place, until there is none: with automatic progress some have less to wait for."""
+"""Waits in a row that end before a place, until no place is left. With automatic progress some waits are shorter."""
 IN_GENERATORS = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """Python lets nothing out of a generator that is thrown away: then the call goes on."""
 

@@ -240,7 +240,7 @@ def test_connections_that_say_nothing_delay_nobody(monkeypatch):
         assert [member.rank for member in (first, *others)] == [0, 1, 2]
 
 
-def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
+def test_the_oldest_silent_connection_makes_space_for_another(monkeypatch):
     monkeypatch.setattr(bootstrap, "_MAX_CALLERS", 2)
     listening = Listening(2, timeout=3600)
     with contextlib.ExitStack() as exits:

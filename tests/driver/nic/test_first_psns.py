@@ -33,11 +33,11 @@ class Written:
         pass
 
 
-def first_psns(epoch, openings=500):
+def first_psns(epoch, connections=500):
     registers = Written(epoch)
     table = PeerTable(registers)
     peer = table.open(0, ADDRESS, 0)
-    for _ in range(openings - 1):
+    for _ in range(connections - 1):
         table.reopen(peer, 0, ADDRESS, 0)
     return registers.psns
 

@@ -74,7 +74,7 @@ def test_a_fence_ends_behind_everything_posted_before(workers, to_all):
     assert not one.rings.busy_with(entry)
 
 
-def test_a_fence_to_all_is_under_way_to_nobody(workers):
+def test_a_fence_to_all_is_in_flight_to_nobody(workers):
     one, other = workers
     cut_off(other)
     one.put(1, other.expose(np.zeros(1, np.uint64)))

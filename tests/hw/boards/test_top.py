@@ -322,7 +322,7 @@ def test_damaged_frames_are_dropped_and_others_are_not(gaps):
     assert len(dropped) == len(bad)
 
 
-def test_frames_without_room_are_dropped_as_a_whole():
+def test_frames_without_space_are_dropped_as_a_whole():
     frames = make_frames(60, 20)
     out, dropped = run_frames(CmacReceive(64, 32), frames, gaps=0, waits=0.6)
     found = frames_of(out)

@@ -99,7 +99,7 @@ async def descriptors_come_in_order_and_refused_ones_say_so(dut, pace):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def no_more_is_asked_for_than_there_is_room_for(dut):
+async def no_more_is_asked_for_than_there_is_space_for(dut):
     accepting = []
     bench = Bench(dut, always, descriptor_pace=iter(lambda: bool(accepting), None))
     await start(dut)

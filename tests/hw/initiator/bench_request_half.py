@@ -106,7 +106,7 @@ async def packets_are_those_of_the_specification_in_the_order_of_each_peer(dut, 
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def contexts_take_turns_packet_by_packet(dut):
+async def contexts_alternate_packet_by_packet(dut):
     environment = await environment_with(dut)
     for window in environment.windows:
         window.blocked = True

@@ -187,7 +187,7 @@ class Environment:
                 self.interrupts.append((self.cycle, interrupts, len(self.completions)))
             for name, counter in counters:
                 self.counts[name] = self.counts.get(name, 0) + int(counter.value)
-            # There is room for everything that was asked for.
+            # There is space for everything that was asked for.
             for stream in ("descriptor_data", "operands", "compares"):
                 if getattr(self.dut, f"{stream}__valid").value:
                     assert getattr(self.dut, f"{stream}__ready").value, f"{stream} refused"

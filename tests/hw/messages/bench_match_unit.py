@@ -41,7 +41,7 @@ PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambd
 
 
 class Bench:
-    """Offers messages, orders and releases, as who keeps account of rooms may, and judges what becomes of them."""
+    """Offers messages, orders and releases, as the account of credits allows, and judges what becomes of them."""
 
     def __init__(self, dut, pace):
         self.dut = dut
@@ -311,7 +311,7 @@ async def what_finds_an_empty_list_costs_6_cycles(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def messages_and_orders_take_turns(dut):
+async def messages_and_orders_alternate(dut):
     bench = Bench(dut, always)
     await start(dut)
     for _ in range(20):

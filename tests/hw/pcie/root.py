@@ -211,7 +211,7 @@ class PcieRoot:
             tag = random.choice(ready)
             self.send(*self.waiting[tag].popleft())
             if not self.waiting[tag]:
-                # When the last beat is under way, the NIC may use the tag again.
+                # When the last beat is in flight, the NIC may use the tag again.
                 del self.waiting[tag]
 
     def send(self, header, payload):

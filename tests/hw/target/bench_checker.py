@@ -207,7 +207,7 @@ async def the_fetch_form_has_its_own_operations(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def promises_go_with_messages_that_are_refused(dut):
+async def reservations_end_with_messages_that_are_refused(dut):
     bench = Bench(dut)
     await start(dut)
     for reserved in (0, 1):

@@ -78,7 +78,7 @@ def events_of(bench, first, count):
 
 
 class Reference:
-    """One thing after the other, as the model does it: what is executed, written, answered and counted."""
+    """One step after the other, as the model does it: what is executed, written, answered and counted."""
 
     def __init__(self, bench):
         self._bench = bench
@@ -136,7 +136,7 @@ class Reference:
             report = self.unit.take(self.context, order) if looks_again else None
 
     def release(self):
-        """Let the driver give back a slot."""
+        """Let the driver release a slot."""
         slot = self.held.pop(random.randrange(len(self.held)))
         self.lists.release_slot(slot)
         self._bench.sources["slot_releases"].send({"context": 0, "slot": slot})
@@ -209,14 +209,14 @@ BEGINNING = [  # receive descriptors, or messages: every kind of event, once
 
 
 def random_step(reference, sender):
-    """Never more than there is surely room for: what has to wait is other tests'."""
+    """Never more than there is surely space for: what has to wait is other tests'."""
     lists = reference.lists
     if random.random() < 0.5 and not lists.free_slots:
         fields = random_message()
         header = FrameHeader(**request(**fields)[0] | sender.fields)
         return [], [fields] if reference.unit.has_place(reference.context, header) else []
     if random.random() < 0.5:
-        # One that has taken its slot has the promise of one for some cycles more: the next may find one less.
+        # One that has taken its slot keeps its reservation for some cycles more: the next may find one less.
         surely = lists.free_slots - (lists.free_slots > 1)
         return [], [random_message() for _ in range(random.randint(0, surely))]
     descriptors = [random_receive() for _ in range(random.randint(0, RECEIVE_COUNT - lists.posted))]
@@ -375,11 +375,11 @@ async def a_context_disabled_while_a_message_is_asked_about_takes_it_from_nobody
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def room_in_the_event_ring_is_left_to_messages(dut):
+async def space_in_the_event_ring_is_left_to_messages(dut):
     bench = await prepared(dut)
     bench.set_context(0, True, event_size=3)
     sender = Initiator(bench)
-    # Four entries may be promised: the last of them to no receive descriptor.
+    # Four entries may be reserved: the last of them to no receive descriptor.
     bench.post(*[receive(PEEK, context=number) for number in range(5)])
     await bench.settle(150)
     assert bench.counts["events"] == 3
@@ -402,7 +402,7 @@ async def room_in_the_event_ring_is_left_to_messages(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def refused_messages_give_back_room_and_slot(dut):
+async def refused_messages_release_space_and_slot(dut):
     bench = await prepared(dut)
     bench.set_context(0, True, event_size=3)
     sender = Initiator(bench)
@@ -502,7 +502,7 @@ async def a_receiver_that_takes_no_messages_or_does_not_exist_disables_them(dut,
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def the_receiver_s_room_holds_back_the_messages_for_all_that_share_it(dut):
+async def the_receiver_s_space_holds_back_the_messages_for_all_that_share_it(dut):
     bench = await prepared(dut)
     for number in SHARING:
         bench.share(number, 0)
@@ -588,7 +588,7 @@ async def at_the_same_time_every_message_meets_one_receive_and_every_receive_one
     outstanding = {}
     while len(messages) < len(tags):
         lowest = min(set(tags) - set(messages))
-        # Each sender has one message under way; what finds no slot is sent again. No message takes the last slot from
+        # Each sender has one message in flight; what finds no slot is sent again. No message takes the last slot from
         # an earlier one.
         for sender in senders:
             if sender not in outstanding and unsent and unsent[0] < lowest + SLOT_COUNT:

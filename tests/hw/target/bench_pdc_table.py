@@ -66,7 +66,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
+async def a_message_is_accepted_with_space_for_its_event_and_a_place(dut):
     bench = Bench(dut)
     await start(dut)
     sender, psn = (7, 1), 5
@@ -251,7 +251,7 @@ async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
         for sender in random.sample(friends, 2):
             psn = bench.rules.table[bench.rules.number_of(sender)].expected
             assert bench.send(packet(sender, psn, 5)).kind == "accepted"
-    # A newcomer finds room, and keeps it.
+    # A newcomer finds space, and keeps it.
     assert bench.send(packet((9, 0), 0, 0)).kind == "accepted"
     for number in range(2 * PDCS):
         bench.send(packet((10, number), 0, 0, initiator=0))
@@ -340,7 +340,7 @@ async def what_came_before_its_turn_is_judged_when_that_has_come(dut):
     # What is behind the gap goes on as soon as it is filled, before what comes meanwhile.
     assert bench.send(packet(sender, 6, pdc=0, retx=1)).kind == "accepted"
     bench.send(packet(sender, 8, pdc=0, retx=1))
-    # ... until there is no room for one: that has to come again, and those behind it wait.
+    # ... until there is no space for one: that has to come again, and those behind it wait.
     assert bench.send(packet(sender, 12, pdc=0)) == Verdict("kept", 0, None, 0, 0)
     assert bench.send(packet(sender, 9, pdc=0)).kind == "accepted"
     kinds = [(header["psn"], verdict.kind, left) for header, verdict, *_, left in bench.verdicts[-3:]]

@@ -65,7 +65,7 @@ class Sequence:
         self.slots = [None] * out_of_order_entries
         """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
         self.former = {}
-        """Openings of which a request has passed, and whose PDC is another's; by the hash that has room for one."""
+        """Connections that executed a request, and whose PDC is another's; by the hash that has space for one."""
         self.thrown = 0
         """Packets that were kept in vain, and not judged again."""
         self.window = window
@@ -133,7 +133,7 @@ class Sequence:
         return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_space=False, passes=True):
-        """The verdict on a header; ``lacks_space``: there is no room for its event, or no slot for its message.
+        """The verdict on a header; ``lacks_space``: there is no space for its event, or no slot for its message.
 
         ``passes``: if it is accepted it passes all checks, and its PDC is proven.
         """
@@ -218,7 +218,7 @@ class Sequence:
         return (folded >> 8 ^ folded) % (4 * len(self.table))
 
     def _open(self, sender, psn, context):
-        """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
+        """The number of the PDC that is now the sender's, from ``psn`` on; None if all are taken."""
         kept = {n for n, owner in enumerate(self.owners) if owner in self.enabled and owner != context}
         own = [n for n in self._of(sender) if n in self._closing]
         free = [n for n, pdc in enumerate(self.table) if pdc is None]

@@ -493,7 +493,7 @@ def test_an_error_before_the_failure_stays_the_status_of_its_request(bench: Benc
 
 
 @pytest.mark.parametrize("code", [NackCode.GTD_RESP_UNAVAIL, NackCode.PDC_HDR_MISMATCH, NackCode.CLOSING_IN_ERR])
-def test_a_nack_that_promises_nothing_fails_the_pdc(bench: Bench, code: int) -> None:
+def test_a_nack_that_guarantees_nothing_fails_the_pdc(bench: Bench, code: int) -> None:
     bench.cut_off()
     bench.post(bench.add(), bench.add())
     bench.sent(2)

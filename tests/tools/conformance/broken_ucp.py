@@ -232,7 +232,7 @@ def waitall_is_ignored(patch):
 
 
 @breaks("ucp_stream_recv_nbx.the_callback_is_told_*", "ucp_stream_recv_nb.the_callback_is_told_*")
-def callbacks_of_streams_hear_of_no_length(patch):
+def callbacks_of_streams_are_notified_of_no_length(patch):
     patch.setattr(StreamReceive, "told", lambda self: (0,))
 
 

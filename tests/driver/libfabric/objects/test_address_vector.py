@@ -95,7 +95,7 @@ def test_several_are_removed_at_once_or_none(vector, names):
     assert len(vector) == 2
 
 
-def test_none_is_removed_while_operations_to_one_are_under_way(pair, target, names):
+def test_none_is_removed_while_operations_to_one_are_in_flight(pair, target, names):
     _, region = target
     client = pair[0]
     (other,) = client.peers.insert_all(names[:1]).fi_addr

@@ -317,7 +317,7 @@ def test_a_shutdown_is_an_event_of_the_other_side(client, server, ends):
                 operation()
 
 
-def test_operations_under_way_end_after_a_shutdown(client, server, ends):
+def test_operations_in_flight_end_after_a_shutdown(client, server, ends):
     calling, answering = ends
     answering.recv(buffer := bytearray(20_000), context="received")
     calling.send(b"x" * 20_000, context="sent")

@@ -131,7 +131,7 @@ def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(cluster, keep, i
     assert numbers == list(range(UNREAD))
 
 
-def test_unread_messages_stop_a_write_where_an_order_was_promised(ordered):
+def test_unread_messages_stop_a_write_where_an_order_was_guaranteed(ordered):
     ordered.send_unread()
     ordered.endpoint.write(np.uint64(7), *ordered.there, context="write")
     contexts = ordered.heard()
@@ -242,7 +242,7 @@ def test_hints_that_name_orders_but_none_between_the_kinds_get_none(cluster, kee
     two.receive(1)
 
 
-def test_without_hints_the_order_is_promised(cluster):
+def test_without_hints_the_order_is_guaranteed(cluster):
     for info in cluster.getinfo():
         assert info.tx_attr.msg_order & BETWEEN == MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW
 
@@ -509,7 +509,7 @@ def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
         assert two.memory.view(np.uint8)[:length].tolist() == operands.tolist()
 
 
-def test_a_fenced_operation_without_room_is_refused_and_leaves_nothing(cluster, keep):
+def test_a_fenced_operation_without_space_is_refused_and_leaves_nothing(cluster, keep):
     info = info_of(cluster)
     two = keep(Two(cluster, info))
     two.endpoint.write(ONE, *two.there)

@@ -98,7 +98,7 @@ def test_a_vector_has_a_sequence_of_regions(fabric, keep):
             client.endpoint.writev([buffer], *to, desc=wrong)
 
 
-# Regions that are closed under way
+# Regions that are closed with operations in flight
 
 
 class Scene:

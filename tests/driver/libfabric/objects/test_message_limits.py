@@ -1,4 +1,4 @@
-"""Messages and receives for which there is no room, and those that cannot be."""
+"""Messages and receives for which there is no space, and those that cannot be."""
 
 import pytest
 from amoeba import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags, TaggedMsg
@@ -162,7 +162,7 @@ def test_a_full_transmit_ring_is_refused_and_what_is_in_it_is_sent(fabric, keep)
 
 
 @ON_MODEL
-def test_a_sender_waits_while_the_receiver_has_no_room_for_unexpected_messages(fabric, talkers):
+def test_a_sender_waits_while_the_receiver_has_no_space_for_unexpected_messages(fabric, talkers):
     one, other = talkers
     for number in range(64):
         one.endpoint.inject(bytes([number]), one.peer)

@@ -1,6 +1,6 @@
 """Operations with arguments that cannot be meant: refused before a ring entry is taken, without a trace.
 
-Each family of mistakes is made many times more often than a ring has places, on two NICs. Nothing may be under way
+Each family of mistakes is made many times more often than a ring has places, on two NICs. Nothing may be in flight
 then, nothing granted, nothing told, nothing changed; and the next good call does what it says, and only that.
 
 Covers ``libfabric/objects/operations/rights.py``.
@@ -524,7 +524,7 @@ ASKED = (
 @pytest.mark.parametrize(
     "fabric", [("model", "model"), ("rtl", "rtl"), ("model", "rtl")], ids="-".join, indirect=True
 )
-def test_an_endpoint_begins_only_what_its_info_promised(fabric, keep, pair, target):
+def test_an_endpoint_begins_only_what_its_info_guaranteed(fabric, keep, pair, target):
     for caps in ASKED:
         endpoint, queue, peers = _endpoint(fabric, keep, caps)
         peer = peers.insert(pair[1].endpoint.getname())
@@ -667,7 +667,7 @@ def test_messages_of_no_buffers_leave_no_trace(talkers):
 
 
 def test_a_full_ring_is_told_before_anything_is_done(watch):
-    """FI_EAGAIN, too, leaves no trace: what was refused is not done when there is room again."""
+    """FI_EAGAIN, too, leaves no trace: what was refused is not done when there is space again."""
     endpoint, to = watch.client.endpoint, watch.to
     posted = 0
     with contextlib.suppress(TryAgainError):

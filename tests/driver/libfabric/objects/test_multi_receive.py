@@ -88,7 +88,7 @@ def test_places_are_aligned_wherever_the_buffer_begins_and_the_last_byte_is_used
     ("size", "taken"),
     [(0, 4), (1, 4), (8, 4), (9, 3), (72, 3), (73, 2), (136, 2), (137, 1), (1000, 1)],
 )
-def test_a_buffer_with_less_room_than_the_option_says_is_given_back(talkers, size, taken):
+def test_a_buffer_with_less_space_than_the_option_says_is_released(talkers, size, taken):
     """Of 200 bytes, messages of 8 leave 136, 72, 8, 0."""
     one, other = talkers
     least(other, size)

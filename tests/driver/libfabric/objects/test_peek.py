@@ -242,7 +242,7 @@ def test_senseless_combinations_are_refused(talkers, flags, number):
         ask(talkers[1], flags)
 
 
-def test_a_silent_queue_hears_of_peeks_that_ask_for_it_and_of_those_that_fail(fabric, keep):
+def test_a_silent_queue_is_notified_of_peeks_that_ask_for_it_and_of_those_that_fail(fabric, keep):
     one = keep(make_talker(fabric.domain(0)))
     other = keep(make_talker(fabric.domain(1), cq_flags=BOTH | BindFlags.FI_SELECTIVE_COMPLETION))
     connect(one, other)

@@ -368,7 +368,7 @@ def test_conditions_are_for_queues_that_were_opened_for_them(pair, to, patient):
 
 
 @ON_MODEL
-def test_a_queue_has_room_for_any_number_of_entries(pair, keep):
+def test_a_queue_has_space_for_any_number_of_entries(pair, keep):
     assert keep(pair[0].domain.cq_open(size=10**9)).read() == []
     with refused(Errno.FI_EINVAL):
         pair[0].domain.cq_open(size=-1)

@@ -39,7 +39,7 @@ def sharing(fabric, keep, receiver):
 
 
 @pytest.mark.parametrize("length", [100, 9000])
-def test_each_message_is_known_by_its_sender_who_hears_of_it_alone(sharing, receiver, length):
+def test_each_message_is_known_by_its_sender_who_is_notified_of_it_alone(sharing, receiver, length):
     for turn in range(2):
         for seed, (side, number) in enumerate(sharing):
             buffer = bytearray(length)

@@ -86,7 +86,7 @@ def test_more_receives_can_be_posted_than_the_nic_keeps(office):
     assert office.context.rx_size_left == 0
     for number in range(most + 6):
         office.send(b"%4d" % number, number % 2)
-        office.sender.queue.read()  # room in its ring: office.send() is not reported
+        office.sender.queue.read()  # space in its ring: office.send() is not reported
         (entry,) = entries(office.sides[number % 2].queue, 1)
         assert (entry.op_context, bytes(buffers[number])) == (number, b"%4d" % number)
 

@@ -1,4 +1,4 @@
-"""Active messages, by the names of UCX's gtest test_ucp_am.cc, and what else is promised of them.
+"""Active messages, by the names of UCX's gtest test_ucp_am.cc, and what else is guaranteed of them.
 
 Covers ``openucx/ucp/active_messages.py`` and ``openucx/ucp/am_sends.py``.
 """

@@ -102,7 +102,7 @@ def test_a_structure_with_a_mask_is_empty_and_its_fields_are_named(row):
 
 @each([row for row in STRUCTURES if has_field_mask(row)])
 def test_every_field_has_its_bit_and_every_bit_its_field(row):
-    """Of flags above them, and of the older names of the same bit, there is none."""
+    """Of flags above them, and of the older names of the same bit, the table has no row."""
     bits = getattr(ucp, row["name"]).fields_by_bit()
     assert list(bits) == [each["name"] for each in row["fields"][1:]]
     covering = [

@@ -1,4 +1,4 @@
-"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is promised of them.
+"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is guaranteed of them.
 
 Covers ``openucx/ucp/calls/streams.py``.
 """
@@ -331,7 +331,7 @@ def test_send_recv_nb(two):
     assert [int(buffer) for buffer in buffers] == list(range(20))
 
 
-# What else is promised
+# What else is guaranteed
 
 
 def test_data_survives_a_bad_link():

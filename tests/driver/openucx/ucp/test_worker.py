@@ -112,7 +112,7 @@ def test_what_callbacks_raise_does_not_keep_a_worker_from_being_destroyed(models
     assert sender.worker.closed
 
 
-def test_a_destroyed_worker_gives_back_everything():
+def test_a_destroyed_worker_releases_everything():
     with open_adapters(retransmission=Retransmission(2000, 1)) as models:
         nic = models.nics[0]
         sender, receiver = Entity(models[0]), Entity(models[1])

@@ -150,9 +150,9 @@ page.leave(
 )
 page.leave(
     "resource_mgmt: FI_RM_ENABLED",
-    "What is full is told by FI_EAGAIN, what the peer has no room for is tried again, wrong RMA fails.",
+    "Full queues return FI_EAGAIN, messages without space at the peer are tried again, wrong RMA fails.",
     "`fi_endpoint.a_full_endpoint_says_so_and_goes_on_after_reading`, "
-    "`fi_msg.messages_beyond_what_is_kept_wait_for_room`, `fi_mr.accesses_outside_the_region_are_refused`",
+    "`fi_msg.messages_beyond_what_is_kept_wait_for_space`, `fi_mr.accesses_outside_the_region_are_refused`",
 )
 page.leave(
     "resource_mgmt: FI_RM_DISABLED",
