@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.support.packages import PACKAGES as LAID_OUT
+from tests.support.packages import ROOT
+
 HOUSE = {
     "model": set(),
     "hw": {"model"},
@@ -25,13 +27,7 @@ HOUSE = {
     "tests": {"model", "hw", "sim", "driver", "tools", "bench", "examples", "scripts"},
 }
 """Which folders of the project the Python files of each may import besides their own, for whatever purpose."""
-PACKAGES = {
-    "amoeba_model": ROOT / "model" / "amoeba_model",
-    "amoeba_hw": ROOT / "hw" / "amoeba_hw",
-    "amoeba_sim": ROOT / "sim" / "amoeba_sim",
-    "amoeba": ROOT / "driver" / "amoeba",
-    "amoeba_tools": ROOT / "tools" / "amoeba_tools",
-}
+PACKAGES = {folder.name: folder for folder in LAID_OUT.values()}
 MAY_IMPORT = {
     "amoeba_model": {"google_crc32c", "numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},

@@ -26,18 +26,6 @@ RNG = np.random.default_rng(20261123)
 COUNT = 200
 
 
-@pytest.fixture(params=KINDS)
-def scene(request):
-    with opened(request.param) as scene:
-        yield scene
-
-
-@pytest.fixture
-def on_model():
-    with opened(KINDS[0]) as scene:
-        yield scene
-
-
 def drawn(count=COUNT):
     """(indices with many duplicates, values)."""
     return RNG.integers(0, WORDS, count), RNG.integers(1, 1 << 48, count, dtype=np.uint64)

@@ -13,7 +13,7 @@ import pytest
 from amoeba import Errno, RemoteValue, open_cluster, run_team
 from amoeba.devices.devices import DEVICE_KINDS
 
-from tests.driver.batching import KINDS, WORDS, opened, scene_on
+from tests.driver.batching import KINDS, WORDS, scene_on
 from tests.driver.sides import refused
 
 OPERATORS = {
@@ -29,15 +29,8 @@ TYPES = ["u1", "i2", "u4", "i8", "u8", "f4", "f8", "c8", "c16"]
 
 
 @pytest.fixture(params=KINDS[:2])
-def scene(request):
-    with opened(request.param) as scene:
-        yield scene
-
-
-@pytest.fixture
-def on_model():
-    with opened(KINDS[0]) as scene:
-        yield scene
+def devices(request):
+    return request.param
 
 
 def array_of(scene, shape=WORDS, dtype=np.uint64):

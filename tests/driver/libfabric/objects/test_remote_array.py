@@ -19,18 +19,6 @@ SHAPE = (4, 8, 2)
 RNG = np.random.default_rng(17)
 
 
-@pytest.fixture(params=KINDS)
-def scene(request):
-    with opened(request.param) as scene:
-        yield scene
-
-
-@pytest.fixture
-def on_model():
-    with opened(KINDS[0]) as scene:
-        yield scene
-
-
 def array_of(scene, shape=SHAPE):
     """(remote array, what it should be)."""
     return scene.endpoint.array(scene.peer, scene.others[0], np.uint64, shape), scene.expected[0].reshape(shape)
