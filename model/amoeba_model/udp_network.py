@@ -12,10 +12,11 @@ import time
 
 from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
 from amoeba_model.link_addresses import FIRST_PORT, link_of
-from amoeba_model.network import Frame, Network, SimulatedDevice
+from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses, asks
 from amoeba_model.unroll import packer, unpacker
 

@@ -1,6 +1,6 @@
 """The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for.
 
-Covers ``impairments.py``.
+Covers ``frames.py`` and ``impairments.py``.
 """
 
 import dataclasses

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 from amoeba_model.device import DeviceError
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import PERFECT, Impairments
-from amoeba_model.network import Frame, Network
+from amoeba_model.network import Network
 from amoeba_model.nic import ModelDevice
 from amoeba_model.switch import Switch, congestion_experienced
 from amoeba_model.wire.codec import FrameHeader, decode, encode

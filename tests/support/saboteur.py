@@ -3,7 +3,8 @@
 import random
 from collections.abc import Callable, Iterable
 
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.frames import Frame
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode
 
 __all__ = ["Fate", "Saboteur", "arrives", "chance", "losing"]

@@ -3,7 +3,8 @@
 from collections import deque
 
 from amoeba_model.device import DeviceError, DmaFault
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.frames import Frame
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["ScriptedDevice", "frame_to", "mac_of"]

@@ -4,8 +4,8 @@ The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with 
 """
 
 import pytest
+from amoeba_model.frames import Traffic
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode

@@ -1,6 +1,6 @@
 """The soak: it passes over bad links, repeats itself, and notices whatever is done twice, not at all or wrongly.
 
-Covers ``cli/soak.py``, ``exactly_once.py`` and ``workload.py``.
+Covers ``cli/soak.py``, ``exactly_once.py``, ``workload.py`` and ``workload_records.py``.
 """
 
 import json

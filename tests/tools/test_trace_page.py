@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from amoeba import MrAccess, Op
 from amoeba.libfabric.objects.cluster import open_cluster
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Frame
 from amoeba_model.trace import BusEvent, BusState, Channel, Stage
 from amoeba_model.wire.render import layers
 from amoeba_tools.random_access import run_gups

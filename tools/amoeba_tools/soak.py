@@ -14,8 +14,8 @@ from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Retransmission
+from amoeba_model.frames import Traffic
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 

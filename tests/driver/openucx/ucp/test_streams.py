@@ -60,14 +60,6 @@ def take_data(ep, size, *entities):
     return b"".join(taken)
 
 
-@pytest.fixture
-def two(models):
-    sender, receiver = Entity(models[0]), Entity(models[1])
-    sender.connect(receiver)
-    receiver.connect(sender)
-    return sender, receiver
-
-
 # UCX's tests
 
 
