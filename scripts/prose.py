@@ -35,6 +35,7 @@ HELD = (
     "model",
     "scripts",
     "sim",
+    "tests",
     "tools",
 )
 """Files and folders that the lint holds to the rules."""

@@ -14,7 +14,7 @@ __all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
 RESULTS = Path(__file__).resolve().parent / "tools" / "conformance" / "results.json"
-"""What ``python tests/conformance_report.py`` has found out."""
+"""The results of ``python tests/conformance_report.py``."""
 _INTRODUCTION = """\
 # Conformance
 

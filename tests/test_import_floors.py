@@ -26,7 +26,7 @@ HOUSE = {
     "scripts": {"model", "hw", "sim", "driver", "tools", "bench"},
     "tests": {"model", "hw", "sim", "driver", "tools", "bench", "examples", "scripts"},
 }
-"""Which folders of the project the Python files of each may import besides their own, for whatever purpose."""
+"""The folders of the project that the Python files of each may import besides their own, for any purpose."""
 PACKAGES = {folder.name: folder for folder in LAID_OUT.values()}
 MAY_IMPORT = {
     "amoeba_model": {"google_crc32c", "numpy"},
@@ -39,7 +39,7 @@ MAY_IMPORT = {
     },
 }
 LAZY = {"amoeba": {"amoeba_sim", "cffi"}, "amoeba_tools": {"amoeba_sim", "distributed", "matplotlib", "pyarrow"}}
-"""What may be imported only inside a function: it comes with an extra."""
+"""Packages that may be imported only inside a function: they come with an extra."""
 
 _ENGINE = {"core", "nic", "transport", "devices"}
 _OBJECTS = _ENGINE | {"libfabric.objects"}
@@ -58,19 +58,19 @@ FLOORS = {
     "openucx.ucxx": _UCP,
     "openucx.libucp": _UCP | {"embed"},
 }
-"""What a folder of the driver may import besides itself, also to check types and inside functions."""
+"""The folders that a folder of the driver may import besides itself, also to check types and inside functions."""
 PUBLIC = {"amoeba", "amoeba.aio", "amoeba.fi", "amoeba.ucp", "amoeba.ucx"}
 """The modules that programs import. They name what lies below; nothing in the driver imports them."""
 WINGS = {"libfabric", "openucx"}
 RINGS = {"ContextRings", "EventRing", "RingShare"}
-"""What a context is made of; through which others post and receive, they get from the context."""
+"""The parts of a context; other modules get these from the context, to post and receive."""
 RING_RECORDS = {"COMPLETION", "EVENT", "EVENT_COUNTER", "RX_DESCRIPTOR", "TX_DESCRIPTOR"}
 """Layouts of what lies in rings, and where event counters are written."""
 DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
 COMMON_PROTOCOLS = ("amoeba.core.lifetime", "amoeba.core.locking", "amoeba.core.waiting")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
-"""What named tuples call so although everybody may use it."""
+"""Public methods of named tuples, in spite of their names."""
 
 
 def imports(tree: ast.AST, *, top_level_only: bool) -> set[str]:
@@ -147,7 +147,7 @@ def _named(node: ast.AST, path: PurePosixPath) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST, path: PurePosixPath, modules: Mapping[str, PurePosixPath]) -> set[PurePosixPath]:
-    """Which of these files a file imports, whenever and for whatever purpose.
+    """Return the files among these that a file imports, at any time and for any purpose.
 
     A script's folder is on its path: ``import svg`` in scripts/pictures/ is the file beside it.
     """
@@ -164,14 +164,14 @@ def _imported(tree: ast.AST, path: PurePosixPath, modules: Mapping[str, PurePosi
 
 @functools.cache
 def _arrows() -> dict[PurePosixPath, set[PurePosixPath]]:
-    """Which files each file imports."""
+    """Return the files that each file imports."""
     modules = {_module(path): path for path in _files()}
     return {path: _imported(tree, path, modules) for path, tree in _files().items()}
 
 
 @functools.cache
 def _between(folder: PurePosixPath) -> dict[str, dict[str, tuple[PurePosixPath, PurePosixPath]]]:
-    """Which entries of a folder import which others of it, each with one import as the example."""
+    """Return the imports between entries of a folder, each with one import as the example."""
     arrows: dict[str, dict[str, tuple[PurePosixPath, PurePosixPath]]] = {}
     for importer, imported in _arrows().items():
         for one in imported:
@@ -361,7 +361,7 @@ def _is_own(node: ast.expr) -> bool:
 
 
 def test_private_attributes_are_used_in_their_folder_alone():
-    """What ``core`` declares for the objects of all floors (how they live, wait and are attended to) is theirs."""
+    """Objects of all floors have the declarations of ``core`` for how they live, wait and are attended to."""
     common = set().union(*(_kept(_trees()[module]) for module in COMMON_PROTOCOLS))
     kept: dict[str, set[str]] = {}
     for module, tree in _trees().items():

@@ -1,6 +1,6 @@
 """No function of the driver has many parameters, but where somebody else says which: an API, or C.
 
-What goes down from a call to the ring is one record (:mod:`amoeba.transport.operation`), not a list of numbers.
+A call passes one record (:mod:`amoeba.transport.operation`) down to the ring, not a list of numbers.
 """
 
 import ast

@@ -132,7 +132,7 @@ def _proofs() -> frozenset[str]:
 
 
 def problems(plan: list[Feature]) -> Iterator[str]:
-    """What the plan names that does not exist, and what it says of itself that is wrong."""
+    """The plan's references to missing tests, and its wrong statements about itself."""
     for feature in plan:
         for reference in feature.tests:
             path, tests = resolve(reference)

@@ -1,4 +1,4 @@
-"""What benches compare the present with: earlier states, each in its own process."""
+"""Benches compare the present with earlier states, each in its own process."""
 
 import subprocess
 from pathlib import Path

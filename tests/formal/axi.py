@@ -21,7 +21,7 @@ class _Channel:
 
 
 class AxiWriteSpec(wiring.Component):
-    """What AxiDma puts on the bus, for all time.
+    """AxiDma's signals on the bus, for all time.
 
     - AW, W and AR hold while they are not taken (AXI A3.2.1); neither of AW and W waits for the other to be taken.
     - Each input beat becomes exactly one W beat with its data and strobe; each burst exactly one AW.

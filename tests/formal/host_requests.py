@@ -1,4 +1,4 @@
-"""What the host asks of the NIC waits for nothing that the NIC sends; a reset of the function cuts nothing in two."""
+"""The host's requests to the NIC wait for nothing that the NIC sends; a reset of the function cuts nothing in two."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring

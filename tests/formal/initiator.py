@@ -133,7 +133,7 @@ class WindowCreditsSpec(wiring.Component):
 
 
 class PacketLogSpec(wiring.Component):
-    """What was written of a packet is read until ``window`` packets of its PDC came after it, through either side;
+    """A packet's record is read until ``window`` packets of its PDC came after it, through either side;
     and so is what was noted of its answer, since it was written for the first time.
     """
 
@@ -213,7 +213,7 @@ class PacketLogSpec(wiring.Component):
 
 
 class RetransmitterSpec(wiring.Component):
-    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and none whose answer was kept but
+    """For any request, the Retransmitter sends again unanswered packets only, and none whose answer was kept but
     the oldest; a failed PDC does not go back.
 
     The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
@@ -266,7 +266,7 @@ class RetransmitterSpec(wiring.Component):
 class FailingSpec(wiring.Component):
     """A PDC that is told to fail is given up at the timers' next visit, whatever else happens to it; once, and no
     other than those told, but by its last timeout, or when it has been refused a PDC too often since it was answered.
-    What was told of it before it was opened anew does not count.
+    Notes from before it was opened anew do not count.
     """
 
     def __init__(self, peers=2):

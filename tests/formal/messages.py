@@ -19,7 +19,7 @@ _MAX_MESSAGES = 3
 class SlotCreditsSpec(wiring.Component):
     """SlotCredits of one context with 4 slots: a message that has reserved one finds a free one when it is matched.
 
-    Messages look for a slot and reserve it in a later cycle, one at a time. Those on their way are matched one by
+    Messages look for a slot and reserve it in a later cycle, one at a time. Outstanding messages are matched one by
     one: each takes a slot or does not, and in that cycle or later settles its reservation; slots that were taken come
     back at any time. The context may be disabled at any time: claims of messages from before come late. When its
     lists have been emptied all slots are free.

@@ -22,7 +22,7 @@ _RECORD = 2
 class ReadTagsSpec(wiring.Component):
     """ReadTags: a tag is given only while no read has it, neither one in flight nor one that was given up.
 
-    What is asked of a tag that is active is what was stored last.
+    A query of an active tag returns the last stored value.
     """
 
     def __init__(self, tags=4, timeout=0):
@@ -218,7 +218,7 @@ class WrittenBytesSpec(wiring.Component):
     """WriteRequester: every strobed byte is in exactly one request, in the order of lines, and no other byte is.
 
     Looks at one byte of the host's memory, the one at ``offset`` of any line; the data of all others is zero, for the
-    hardware treats all alike. What was accepted has left when ``settled`` says so. No request is longer than
+    hardware treats all alike. An accepted write has left when ``settled`` says so. No request is longer than
     Max_Payload_Size, crosses a multiple of it, or has byte enables that none may have.
     """
 

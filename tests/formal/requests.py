@@ -19,7 +19,7 @@ __all__ = ["FenceSpec", "OperandSpaceSpec", "QueuePlacesSpec"]
 
 
 class QueuePlacesSpec(wiring.Component):
-    """Whatever is fetched, refused, queued and disabled: no request comes without a place, and no place is lost.
+    """No request comes without a place, and no place is lost, for any fetches, refusals, queues and disabling.
 
     TransmitRing and RequestStore of one context and two peers: places that are free, queued and reserved add up.
     """
@@ -154,7 +154,7 @@ class OperandSpaceSpec(wiring.Component):
 
 
 class FenceSpec(wiring.Component):
-    """What has a fence begins, or ends if it is a NOP, only when no packet is on its way of those that it waits for.
+    """A fenced request begins, or ends if it is a NOP, only when no packet that it waits for is outstanding.
 
     Packetizer, ContextOrder and WindowCredits of two contexts and two PDCs, with any request in any turn: what is
     known of packets is two cycles old, and one is cut every two cycles.

@@ -91,7 +91,7 @@ def steps_of(own: Nic, other: Nic, rules: Rules) -> Iterator[tuple[Nic, Nic]]:
 
 
 def taken(own: Nic, other: Nic, frame: str, rules: Rules) -> Iterator[tuple[Nic, Nic]]:
-    """What may become of the frame that is next to be taken; nothing: it waits."""
+    """The possible fates of the next frame; nothing: it waits."""
     if frame == "q":
         if not own.stored:
             yield own._replace(stored=1), other

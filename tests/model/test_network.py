@@ -68,7 +68,7 @@ def test_frames_that_leave_at_the_same_cycle_arrive_in_the_order_of_attachment()
 
 
 def test_a_device_whose_clock_is_ahead_does_not_overtake_others():
-    """It sends at cycle 450 before the network has come there; another device's frame of cycle 50 goes first."""
+    """A device sends at cycle 450 before the network has come there; another's frame of cycle 50 goes first."""
     network, devices = connected([], [(150, frame_to(2, b"second"))], [])
     devices[0].run_until(450)
     devices[0].send(frame_to(2, b"third"))

@@ -46,23 +46,23 @@ _WORD = {"datatype": Datatype.FI_UINT64, "length": 8}
 
 @dataclass(eq=False)
 class Request:
-    """What was posted, what it must bring, and what comes of it."""
+    """A posted operation, its required results, and its results."""
 
     kind: str
     number: int
     place: int
-    """Which of the flow's local buffers it uses."""
+    """The number of the flow's local buffer that it uses."""
     posted: int
     """In this cycle."""
     data: bytes | None = None
-    """What it must find; None: it fetches nothing."""
+    """The value that it must find; None: it fetches nothing."""
     before: list[bytes] = field(default_factory=list)
     """The flow's memory before each of its packets."""
     status: int | None = None
 
 
 class Flow:
-    """What one context does to one region of another host's."""
+    """The operations of one context on one region of another host's."""
 
     def __init__(self, number: int, host: "Host", context: int, target: "Host", entry: int) -> None:
         self.number, self.host, self.context, self.target, self.entry = number, host, context, target, entry

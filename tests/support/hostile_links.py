@@ -63,7 +63,7 @@ _ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
-"""What becomes of a frame that counts as received: exactly one of these."""
+"""The fates of a received frame: exactly one of these."""
 
 
 @dataclass(eq=False)

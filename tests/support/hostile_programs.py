@@ -37,7 +37,7 @@ _ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
-"""What becomes of a frame that counts as received: exactly one of these."""
+"""The fates of a received frame: exactly one of these."""
 
 SMALL_WITH_TENANT = replace(SMALL, contexts=4, peers=8, target_pdcs=16, out_of_order_entries=8)
 """Built in two minutes; a quarter of the PDCs and slots that floods have to take."""
@@ -73,7 +73,7 @@ def make_program(seed: int, length: int) -> Program:
 
 @dataclass
 class Report:
-    """What a program leaves behind, and what happened meanwhile."""
+    """The state behind a program, and the events of its run."""
 
     memory: tuple[bytes, ...]
     """Of each flow: the same on every device."""
@@ -302,7 +302,7 @@ class World:
 def run(
     kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: Switch | None = None, small: bool = False
 ) -> Report:
-    """Perform a program on NICs of these kinds. Whatever goes wrong is an AssertionError with the command for it."""
+    """Perform a program on NICs of these kinds. A failure is an AssertionError with the command that repeats it."""
     world = World(kinds, seed, switch, SMALL_WITH_TENANT if small else None)
     try:
         for action in program:

@@ -1,4 +1,4 @@
-"""What a target keeps because it came before its turn is counted when it is executed or thrown away."""
+"""Packets that a target keeps because they came early are counted when they are executed or thrown away."""
 
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.wire.codec import FrameHeader, encode

@@ -1,4 +1,4 @@
-"""What networks do to frames: losing, repeating, delaying and damaging them."""
+"""The faults of networks: frames are lost, repeated, delayed and damaged."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode
 __all__ = ["Fate", "Saboteur", "arrives", "chance", "losing"]
 
 Fate = Callable[[bytes], Iterable[tuple[int, bytes]]]
-"""What becomes of a frame: what arrives instead of it, and how many steps of the network later."""
+"""The fate of a frame: the frames that arrive instead, and how many steps of the network later."""
 
 
 def arrives(frame: bytes) -> list[tuple[int, bytes]]:

@@ -38,7 +38,7 @@ class ScriptedDevice(SimulatedDevice):
 
     @property
     def frames(self) -> list[bytes]:
-        """What arrived, without the cycles."""
+        """The arrived frames, without the cycles."""
         return [frame for _, frame in self.arrived]
 
     @property

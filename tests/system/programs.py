@@ -23,7 +23,7 @@ TIMING_COUNTERS = {Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS, C
 
 @dataclass
 class Outcome:
-    """What a program did: compare two of them with ``==``."""
+    """The results of a program: compare two of them with ``==``."""
 
     memory: bytes
     results: list[bytes]

@@ -99,7 +99,7 @@ def test_a_region_that_the_host_does_not_grant_is_reported_to_the_initiator(devi
 
 
 def test_a_request_over_partly_granted_memory_leaves_what_was_refused_alone(device_pair: Pair) -> None:
-    """What the granted lines hold afterwards is open, element by element: the old value or the new one."""
+    """The content of the granted lines afterwards is open, element by element: the old value or the new one."""
     pair = device_pair
     memory = Buffer(8192, fill=0xA5)
     pair.target.device.grant(memory.address, 4096)

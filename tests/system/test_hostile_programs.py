@@ -1,6 +1,6 @@
 """Random programs of honest work, hostile peers and contexts, bad links and resets, all at once.
 
-What must hold (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
+The rules (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
 data that they had to find; honest memory is what was asked for; beside every region nothing has changed, and no
 access of an honest context was refused; each frame that came to a NIC is counted by what became of it, once. A
 program that fails prints the command that repeats it; with ``--shrink`` that looks for the

@@ -1,6 +1,6 @@
 """A reset of either NIC ends all that is in flight on both sides, in bounded time, and both work again.
 
-What both ask of each other before, in whatever moment the reset comes, is honest work as in the hostile programs: its
+The requests of both before the reset, in any moment, are honest work as in the hostile programs: its
 data, its memory and the count of frames are checked likewise.
 """
 

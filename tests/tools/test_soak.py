@@ -262,7 +262,7 @@ def test_a_hang_is_a_problem_and_ends_the_run():
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=20), st.data())
 def test_fetched_values_that_are_no_sequence_do_not_add_up(steps, data):
-    """What a counter had before each addition, as whoever added it says; then one of them says something else."""
+    """A counter's value before each addition, by each adder's report; then one of the reports is changed."""
     fetched = [sum(steps[:n]) for n in range(len(steps))]
 
     def reports(values):

@@ -173,7 +173,7 @@ def test_what_is_asked_may_take_the_lock_itself():
 
 
 class SignalError(Exception):
-    """What a signal's handler raises."""
+    """The exception of a signal's handler."""
 
 
 def test_an_interruption_of_a_wait_leaves_the_lock_as_it_was():

@@ -1,4 +1,4 @@
-"""What a signal's handler raises in the midst of a call, such as KeyboardInterrupt, loses nothing.
+"""An exception of a signal's handler in the midst of a call, such as KeyboardInterrupt, loses nothing.
 
 Python calls handlers where a function begins, where one that is no Python has ended, and where a loop goes round. The
 tests raise the signal at each of the first two, one after the other, as ``sys.setprofile`` tells them.
@@ -28,7 +28,7 @@ LONG = 60
 
 @pytest.fixture(autouse=True)
 def no_garbage():
-    """What other tests left is collected before: Python lets out nothing that is raised while it collects."""
+    """Garbage of other tests is collected before: Python lets out nothing that is raised while it collects."""
     gc.collect()
     gc.disable()
     yield

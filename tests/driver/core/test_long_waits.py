@@ -1,6 +1,6 @@
 """Waits for longer than the system counts milliseconds, 31 bits of them, and for infinitely many seconds.
 
-What they wait for comes, or is there: a number that does not fit is an error even then.
+The awaited event comes, or is there: a number that does not fit is an error even then.
 """
 
 import asyncio

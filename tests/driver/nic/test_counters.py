@@ -51,7 +51,7 @@ class Counted:
         self.side = Side(domain, queue, peers, endpoint)
 
     def values(self):
-        """What has been counted: {kind: (successes, errors)} where it is not nothing."""
+        """Return the counts: {kind: (successes, errors)}, without zeros."""
         found = {kind: (counter.read(), counter.readerr()) for kind, counter in self.counters.items()}
         return {kind: value for kind, value in found.items() if value != (0, 0)}
 

@@ -43,7 +43,7 @@ def first_psns(epoch, connections=500):
 
 
 @pytest.mark.parametrize("epoch", [None, 0, 7])
-def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(epoch):
+def test_no_connection_epoch_of_an_entry_is_taken_for_an_earlier_one(epoch):
     psns = first_psns(epoch)
     for last, psn in pairwise(psns):
         for sent in (0, 1, 1 << 16, MAX_PACKETS - 1):  # the target expects this packet of the last one

@@ -16,7 +16,7 @@ ONE = np.ones(1, np.uint64)
 
 @pytest.fixture
 def counts(fabric):
-    """Those of the first NIC, by name, without zeros."""
+    """The counters of the first NIC, by name, without zeros."""
     numbers = fabric.nics[0].executed = [0] * len(Executed)
     return lambda: {kind.name: numbers[kind] for kind in Executed if numbers[kind]}
 

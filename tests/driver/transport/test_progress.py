@@ -452,7 +452,7 @@ for _ in range(16):
 
 
 def call_and_end(fabric):
-    """What a child of the process does; never returns. A signal ends it if it hangs, whatever the tests' runner made
+    """Run a child of the process; never return. A signal ends it if it hangs, whatever the tests' runner made
     of that."""
     status = 1
     try:
@@ -469,7 +469,7 @@ def call_and_end(fabric):
 
 @ON_MODEL
 def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
-    """It forks again and again while the thread holds the lock most of the time."""
+    """The process forks again and again while the thread holds the lock most of the time."""
     memory, region = target
     for turn in range(20):
         pair[0].endpoint.atomic(ONE, pair[0].peer, region.address, region.key, Op.FI_SUM)
@@ -483,7 +483,7 @@ def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
 
 @ON_MODEL
 def test_a_child_does_not_wait_for_a_thread_that_was_next(fabric, pair):
-    """It forks while the thread waits at the gate of the lock, which nobody opens in the child."""
+    """The process forks while the thread waits at the gate of the lock, which nobody opens in the child."""
     guard = fabric._auto.guard
     with guard:
         fabric._auto.wake()

@@ -49,7 +49,7 @@ OWN_CLOCKS = {
     f"{name} at {mhz} MHz": replace(BOARDS[name], nic_mhz=mhz) for name, mhz in (("u200", 200), ("u50", 320))
 }
 TOPS = {**BOARDS, **OWN_CLOCKS}
-"""What is elaborated: every board, and some with a clock of the NIC's own."""
+"""The designs that are elaborated: every board, and some with a clock of the NIC's own."""
 
 
 class StandIn(wiring.Component):

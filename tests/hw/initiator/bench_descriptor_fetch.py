@@ -23,7 +23,7 @@ class Bench:
         self.dut = dut
         self.ring = {}
         self.contexts = {}
-        """Whose each command is, by the address of its first descriptor."""
+        """The context of each command, by the address of its first descriptor."""
         self.outstanding = 0
         self.commands = StreamSource(dut, "commands", FETCH_COMMAND, pace=pace())
         self.reads = StreamSink(dut, "reads", READ_REQUEST, pace=pace())

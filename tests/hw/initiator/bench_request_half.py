@@ -75,7 +75,7 @@ async def check_random_traffic(dut, environment, count):
 def check_fences(environment, posted):
     """Every NOP with a fence has ended, behind all answers that it was to wait for, as has begun what has FENCE_ALL.
 
-    What is behind a FENCE_ALL has begun behind it.
+    Requests behind a FENCE_ALL begin behind it.
     """
     assert environment.ended.keys() == {place for place, fields in posted.items() if waits(fields)}
     assert environment.ended

@@ -1,4 +1,4 @@
-"""What the initiator's benches put around it: host memory and DMA engines, and the wire."""
+"""The surroundings of the initiator in its benches: host memory and DMA engines, and the wire."""
 
 import random
 from collections import deque

@@ -89,7 +89,7 @@ def random_op(opcode):
 
 
 ONE_PACKET = (DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND)
-"""Whose length is limited, and not a multiple of anything."""
+"""Requests of limited length, which is not a multiple of anything."""
 
 TIMED = ("cycle", "syn", "dpdcid", "clear_psn_offset")
 """Header fields that depend on how many answers have come."""

@@ -175,7 +175,7 @@ class Bench:
         assert ctx.get(dut.left) == left
 
     def _settle(self, verdict, pushed, taken):
-        """What has become of the queues by the next cycle."""
+        """The state of the queues in the next cycle."""
         waits = self.taken is None and taken is None and any(map(self.may_go_on, range(len(self.queues))))
         # It is found, appended, and offered.
         self.idle = self.idle + 1 if waits else 0

@@ -2,7 +2,7 @@
 
 Parameters: ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
-What is taken in which order shows at the streams; each handshake is judged in its cycle.
+The streams show the order of transfers; each handshake is judged in its cycle.
 
 Covers ``messages/records.py``, ``messages/message_verdict.py``, ``messages/order_verdict.py``,
 ``messages/kept_receives.py`` and ``messages/buffer_use.py``.
@@ -52,7 +52,7 @@ class Bench:
         self.decided = StreamSink(dut, "decided", CHECKED_REQUEST, pace=pace())
         self.reference = Reference(CONTEXTS, RECEIVES, UNEXPECTED, PARAMETERS["payload"], ANNOUNCING)
         self.offered = {"messages": deque(), "orders": deque(), "releases": deque(), "searches": deque()}
-        """What each source has to offer."""
+        """The offers of each source."""
         self.searched = {False: 0, True: 0}
         """Searches that found nothing, or a receive."""
         self.kept = None

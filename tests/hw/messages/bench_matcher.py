@@ -1,5 +1,5 @@
 """Testbench of Matcher: a driver with rings in host memory, requests as a target's checks let them through, and the
-account that others keep of space. What becomes of each is judged by the model's lists.
+account that others keep of space. The model's lists judge the fate of each.
 
 Parameters: ``data_width``, ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
@@ -249,7 +249,7 @@ class Bench:
             self.claims[claim["context"], claim["generation"]] += 1
 
     def _judge(self, loaded, released, counted):
-        """What was decided in one cycle."""
+        """The decisions of one cycle."""
         if released:
             self.claims[released["context"], released["generation"]] -= 1
         if loaded and loaded["answer"]["silent"]:

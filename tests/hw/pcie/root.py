@@ -103,7 +103,7 @@ class PcieRoot:
         """By tag: the completions that are still to be sent, and when they may be."""
         self.most_waiting = 0
         self.fate = lambda request: "answer"
-        """What becomes of a read: answer, UR, CA, UR behind data, poison, wrong count, wrong address, timed out (the
+        """The fate of a read: answer, UR, CA, UR behind data, poison, wrong count, wrong address, timed out (the
         link's own logic says so), late (held back) or swallow."""
         self.held = deque()
         """Completions that come only when the testbench says so: of reads whose fate is late."""

@@ -159,7 +159,7 @@ async def a_place_that_is_taken_while_the_host_is_asked_is_not_reused(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def answers_of_an_earlier_opening_are_not_given_to_the_next(dut):
+async def answers_of_an_earlier_epoch_are_not_given_to_the_next(dut):
     bench = await prepared(dut)
     # All PDCs taken, then one closed: another sender with the same psns gets it.
     senders = [Initiator(bench, ip, psn=100) for ip in range(len(bench.rules.table))]

@@ -1,6 +1,6 @@
 """Testbench of Target: messages, tagged atomics and receive descriptors, from the frame to the event.
 
-What becomes of each is the model's MatchUnit's to say, where nothing else happens at the same time; and otherwise
+The model's MatchUnit decides the fate of each, where nothing else happens at the same time; and otherwise
 accounts of what was sent and received. Parameters: see target_environment.
 
 Covers ``target/receivers.py``.

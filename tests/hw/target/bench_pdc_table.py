@@ -187,7 +187,7 @@ async def idle_pdcs_are_given_away_only_when_there_is_no_other(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(dut):
+async def a_first_packet_of_an_epoch_whose_place_is_another_s_opens_nothing(dut):
     bench = Bench(dut)
     await start(dut)
     first = [packet((7, number), number << 20, number << 20) for number in range(PDCS)]
@@ -214,7 +214,7 @@ async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(du
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def a_sender_that_begins_anew_goes_on_in_the_pdc_that_it_has_open(dut):
-    """It was told that the PDC is another's, and sends again from its oldest unanswered packet on."""
+    """The sender was told that the PDC is another's, and sends again from its oldest unanswered packet on."""
     bench = Bench(dut)
     await start(dut)
     sender = (7, 1)

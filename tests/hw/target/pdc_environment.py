@@ -1,4 +1,4 @@
-"""What stands around a PdcTable in its bench: credits, receives, checks, and senders that do as they like.
+"""The surroundings of a PdcTable in its bench: credits, receives, checks, and senders that do as they like.
 
 Parameters: ``pdcs``, ``window``, ``out_of_order_entries``, ``contexts``.
 """
@@ -187,7 +187,7 @@ class Bench:
         return verdict
 
     def _needed(self, h):
-        """Whose event ring and slots a request needs, and their states; "none" for what it does not."""
+        """The context whose event ring and slots a request needs, and their states; "none" for unneeded ones."""
         context = h["resource_index"]
         is_message = h["opcode"] in MESSAGES and not h["is_control"]
         if is_message and context < CONTEXTS:

@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
     pdc: int | None
     nack: tuple[int, int, int] | None = None
     missing: int = 0
-    """What the NACK says of it."""
+    """The packet's NACK code."""
     entered: int | None = None
     """The slot of one that is kept."""
 
@@ -44,7 +44,7 @@ class Pdc:
     """Behind the furthest packet that is kept or was asked for."""
     closed: bool = False
     expelled: bool = False
-    """It was closed by a register."""
+    """The PDC was closed by a register."""
     job: int = 0
     context: int = 0
     """Of the request that came last."""
@@ -84,7 +84,7 @@ class Sequence:
         self._closing += [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
 
     def fall_late(self):
-        """What is kept has waited for a timeout."""
+        """A kept packet has waited for a timeout."""
         self.slots = [slot and (*slot[:2], True) for slot in self.slots]
 
     def following(self, number):

@@ -94,7 +94,7 @@ class Bench:
             quiet = 0 if busy else quiet + 1
 
     def behind(self, kind, sent):
-        """What of the frames of a kind has not come out whole."""
+        """The frames of a kind that have not come out whole."""
         headers = len(self.sinks[f"{kind}s"].received)
         payloads = sum(beat["last"] for beat in self.sinks[f"{kind}_payload"].received)
         whole = 0

@@ -112,7 +112,7 @@ def test_a_packet_that_must_wait_is_no_loss(bench: Bench) -> None:
 
 
 def test_after_a_loss_a_quarter_of_the_timeout_is_enough_once(bench: Bench) -> None:
-    """It is neither counted nor doubled: a peer that went away has as many timeouts as ever."""
+    """The early timeout is neither counted nor doubled: a peer that went away has as many timeouts as ever."""
     bench.post(*(bench.write(number) for number in range(4)))
     gap(bench, 1)
     bench.sent(4 + 3)

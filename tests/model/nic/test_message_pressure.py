@@ -50,7 +50,7 @@ def test_without_a_free_slot_messages_are_held_back_and_none_is_lost_or_doubled(
 
 
 def ask(stranger: Stranger, opcode: RequestOpcode, payload: bytes = bytes(8), **fields: int) -> FrameHeader:
-    """What the next message with tag 3 is answered; one that is held back may be sent again."""
+    """The answer to the next message with tag 3; one that is held back may be sent again."""
     stranger.send(stranger.frame(stranger.header(**message(opcode, payload), **fields), payload))
     (answer,) = stranger.answers()
     return answer.header

@@ -396,10 +396,10 @@ def test_a_close_command_may_be_all_that_a_pdc_ever_gets(stranger: Stranger) -> 
 
 
 @pytest.mark.parametrize("first", [503, 70_000, 501 + 2**31, 502 + 2**31, 2**32 - 70_000])
-def test_a_close_of_a_former_opening_is_told_to_have_been_executed(
+def test_a_close_of_a_former_epoch_is_told_to_have_been_executed(
     stranger: Stranger, region: Buffer, first: int
 ) -> None:
-    """Whoever opened the PDC since, in the sender's name or not; and it closes nothing."""
+    """The PDC was opened since, in the sender's name or not; and the packet closes nothing."""
     stranger.ask()
     say(stranger, stranger.close(psn=501, dpdcid=1))
     stranger.psn = stranger.first_psn = first

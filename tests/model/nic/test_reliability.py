@@ -225,7 +225,7 @@ def test_answers_and_nacks_that_nothing_waits_for_are_dropped(bench: Bench) -> N
 
 
 def test_an_answer_has_message_and_job_of_the_packet_that_it_names(bench: Bench) -> None:
-    """Who knows psn and PDC, but has not seen the request, completes nothing: not by a cumulative answer either."""
+    """An attacker with psn and PDC, but without the request, completes nothing: not by a cumulative answer either."""
     bench.cut_off()
     bench.post(bench.write(1), bench.write(2), bench.write(3))
     bench.sent(3)

@@ -430,7 +430,7 @@ async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, ke
 
 
 async def closing_ends(awaited, wait, *arguments):
-    """Whoever waits for what is closed is told so."""
+    """A wait ends with an error when its object is closed."""
     waits = [asyncio.create_task(wait(awaited, *arguments)) for _ in range(2)]
     await asyncio.sleep(0.01)
     awaited.close()

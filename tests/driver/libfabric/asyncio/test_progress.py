@@ -77,7 +77,7 @@ async def test_operations_of_many_tasks_are_awaited(client, target):
 
 @in_loop
 async def test_space_is_awaited_where_nothing_is_reported(client, target):
-    """What is injected has no entry that would make the descriptor readable."""
+    """An injected operation has no entry that would make the descriptor readable."""
     target[0][0] = 0
     async with client.completions:
         await asyncio.gather(*(client.remote.inject_atomic(ONE, *client.to, Op.FI_SUM) for _ in range(100)))

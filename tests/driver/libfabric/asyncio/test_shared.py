@@ -51,7 +51,7 @@ def awaited(fabric, keep):
 
 
 async def served(office, *awaitables):
-    """What these return; the sender's queue is read meanwhile, which long messages take."""
+    """Gather the results; the sender's queue is read meanwhile, as long messages need."""
 
     async def serve():
         while True:

@@ -1,4 +1,4 @@
-"""What a C program would open, by the calls of C."""
+"""The objects of a C program, opened by the calls of C."""
 
 import numpy as np
 from amoeba import AvType, BindFlags, CqFormat, WaitObj, fi

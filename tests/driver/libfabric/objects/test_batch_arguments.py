@@ -1,4 +1,4 @@
-"""What a batch is refused for: the whole of it, before anything is posted, naming the operation.
+"""A batch is refused as a whole, before anything is posted, and the error names the operation.
 
 Covers ``libfabric/objects/operations/batch_arguments.py``.
 """

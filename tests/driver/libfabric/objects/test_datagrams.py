@@ -109,7 +109,7 @@ def test_a_message_waits_for_its_counter(nodes, keep):
 
 @pytest.fixture(params=["endpoint", "alias"])
 def poster(request, nodes, keep):
-    """Whatever posts through one endpoint."""
+    """Everything that posts through one endpoint."""
     endpoint = nodes[0].endpoint
     return endpoint if request.param == "endpoint" else keep(endpoint.alias())
 

@@ -86,7 +86,7 @@ PROGRAMS = {
 
 
 ON_DEVICES = ("operations in flight", "a signal before", "a counter of peers")
-"""What asks the NIC; the others are the driver's alone."""
+"""Waits that ask the NIC; the others concern the driver alone."""
 
 
 @pytest.mark.parametrize(

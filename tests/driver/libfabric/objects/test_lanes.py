@@ -72,7 +72,7 @@ class Two:
             self.endpoint.send(bytes([number]), self.peer, context=number)
 
     def receive(self, count=UNREAD):
-        """What the receiver reads of so many messages, and all entries that the sender reads meanwhile."""
+        """The entries of so many messages at the receiver, and all entries that the sender reads meanwhile."""
         buffers = [bytearray(1) for _ in range(count)]
         for buffer in buffers:
             self.receiver.endpoint.recv(buffer)
@@ -494,7 +494,7 @@ def test_a_fenced_message_comes_when_what_was_written_before_is_there(length, ke
 
 
 def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
-    """Whoever posts next, while it is sent again, takes another place."""
+    """The next operation, posted while this one is sent again, takes another place."""
     two.endpoint.inject(b"m", two.peer)
     for length in (16, 64):
         operands = np.arange(length, dtype=np.uint8)

@@ -1,6 +1,6 @@
-"""What is no call of the data path: wrong types, numbers and enumerations are refused where they are given.
+"""Calls outside the data path refuse wrong types, numbers and enumerations where they are given.
 
-An error names the argument, what was expected and what came. Who catches TypeError catches wrong types, too.
+An error names the argument, what was expected and what came. ``except TypeError`` catches wrong types, too.
 
 Covers ``libfabric/objects/checks.py`` and ``core/operands.py``.
 """

@@ -135,7 +135,7 @@ def test_a_message_that_does_not_fit_is_cut_and_ends_the_buffer(talkers, start, 
 
 
 def test_long_messages_go_to_their_places_and_the_last_to_end_gives_the_buffer_back(talkers, keep):
-    """Whatever ends first: the buffer is the application's only when nothing is on its way to it."""
+    """The buffer is the application's only when nothing is on its way to it, whichever event comes first."""
     one, other = talkers
     buffer = aligned(15040 + 3000)
     address = keep(other.domain.mr_reg(buffer, MrAccess.FI_RECV)).start

@@ -119,7 +119,7 @@ def test_a_batch_of_which_one_fails_has_done_the_others(pair, target):
 @pytest.mark.parametrize("number", [number for number in Errno if number], ids=lambda number: number.name)
 def test_only_refusals_become_partial(number):
     """Other classes do not say that nothing was done."""
-    whole, divided = (completion_error(number, "what", 5, divided=divided) for divided in (False, True))
+    whole, divided = (completion_error(number, "failed", 5, divided=divided) for divided in (False, True))
     refusal = isinstance(whole, ArgumentError | ProtectionError)
     assert type(whole) is not PartialError
     assert type(divided) is (PartialError if refusal else type(whole))

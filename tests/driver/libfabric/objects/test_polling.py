@@ -64,7 +64,7 @@ def polled(pair, keep):
 
 
 def poll(polled):
-    """What has something to be read, within seconds."""
+    """The queues and counters that have something to read, within seconds."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if ready := polled.poll():

@@ -100,7 +100,7 @@ def test_more_long_messages_than_the_ring_has_entries_may_wait(sharing, receiver
 
 @ON_MODEL
 def test_long_messages_come_back_the_same_way(sharing, receiver):
-    """They are received through the shared ring, too, each into the buffer of whom it was sent to."""
+    """Long messages are received through the shared ring, too, each into the buffer of its addressee."""
     buffers = [bytearray(9000), bytearray(9000)]
     for seed, (side, number) in enumerate(sharing):
         side.endpoint.recv(buffers[seed], context=seed)

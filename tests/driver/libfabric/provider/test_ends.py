@@ -70,7 +70,7 @@ def pair(start, how):
 
 
 def told(peer, what):
-    """What the peer says of its operation; it has ended well."""
+    """Return the peer's report of its operation; the peer has ended well."""
     error, _, took = peer.hear().rpartition(" ")
     assert error in what, error
     assert float(took) < 1000 * SOON

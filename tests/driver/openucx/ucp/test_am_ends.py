@@ -131,7 +131,7 @@ def test_malformed_messages_are_dropped_and_counted(two):
 
 
 def send_at_random(sender, receiver, seed, count):
-    """Whatever a peer sends, progress raises nothing, and honest messages still come."""
+    """Progress raises nothing for any message of a peer, and honest messages still come."""
     sender.connect(receiver)
     receiver.connect(sender)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)

@@ -1,4 +1,4 @@
-"""What the structure of an ``_nbx`` call says, as operations read it: what taken() says, but fast."""
+"""The structure of an ``_nbx`` call, as operations read it: the result of taken(), but fast."""
 
 import itertools
 import random

@@ -75,7 +75,7 @@ def test_send_recv_data(pair):
 
 
 def test_send_recv_no_ep(models):
-    """What comes before the receiver has made its endpoint is kept, and not reported before."""
+    """Data from before the receiver's endpoint is kept, and not reported before."""
     sender, receiver = Entity(models[0]), Entity(models[1])
     ep = sender.connect(receiver)
     send(ep, b"early bird")
@@ -256,7 +256,7 @@ def test_recv_ep_cleanup(two, connected):
 
 
 def test_drop_data(two):
-    """What is unread when the endpoint is closed is dropped, and the inbox has its buffers back."""
+    """Unread data is dropped when the endpoint is closed, and the inbox has its buffers back."""
     sender, receiver = two
     request = send(sender.ep, bytes(100_000))
     assert finish(request, *two) == OK

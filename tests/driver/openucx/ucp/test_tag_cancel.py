@@ -16,7 +16,7 @@ def couple(models):
 
 
 def test_cancel_exp(pair):
-    """It is over when the call returns, its callback was called once, and the buffer stays as it is."""
+    """The receive is over when the call returns: its callback was called once, and the buffer stays as it is."""
     sender, receiver = pair
     told = []
     buffer = bytearray(b"keep")
