@@ -124,7 +124,7 @@ def test_only_refusals_become_partial(number):
     assert type(whole) is not PartialError
     assert type(divided) is (PartialError if refusal else type(whole))
     assert isinstance(divided, FabricError)
-    assert (divided.errno, divided.prov_errno, str(divided)) == (number, 5, f"{number.name}: what")
+    assert (divided.errno, divided.prov_errno, str(divided)) == (number, 5, f"{number.name}: failed")
 
 
 @pytest.mark.parametrize("way", ["segments", "packets"])
