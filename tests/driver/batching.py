@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from amoeba import CqFormat, MrAccess, open_cluster
 
-from tests.driver.sides import Side
+from tests.driver.endpoints import Side
 
 KINDS = ("model,model,model", "rtl,rtl,rtl", "model,rtl,model", "rtl,model,rtl")
 """Of the NIC that posts, and of the two whose memory is reached."""

@@ -41,7 +41,7 @@ class ReadTagsSpec(wiring.Component):
         outstandings, losts, records = [], [], []
         for tag in range(self._tags):
             active, lost = Signal(name=f"active_{tag}"), Signal(name=f"lost_{tag}")
-            outstanding = Signal(name=f"under_way_{tag}")
+            outstanding = Signal(name=f"in_flight_{tag}")
             record = Signal(_RECORD, name=f"record_{tag}")
             mine = self.updated == tag
             with m.If(ends & mine):

@@ -19,7 +19,7 @@ import pytest
 from amoeba import CqFormat, ErrorAvailableError, Op, Progress, open_cluster
 from amoeba_model.interruptions import uninterrupted
 
-from tests.driver.sides import ALL_ACCESS, BOTH
+from tests.driver.endpoints import ALL_ACCESS, BOTH
 
 ONE = np.ones(1, np.uint64)
 LONG = 60

@@ -56,7 +56,7 @@ from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.trace import NO_CONTEXT
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side
 
 
 def test_closing_the_fabric_closes_everything_youngest_first(fabric, keep):

@@ -17,8 +17,8 @@ from amoeba.core.lines import JsonLines
 from amoeba.core.waiting import Sources, WaitFd, readable_within
 
 from tests.driver.automatic import asleep
-from tests.driver.parties import Party, asked, listen
-from tests.driver.sides import ALL_ACCESS, connect, make_counted_talker, make_side
+from tests.driver.connections import Party, asked, listen
+from tests.driver.endpoints import ALL_ACCESS, connect, make_counted_talker, make_side
 
 LONG = [1e12, math.inf]
 MODES = [Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO]

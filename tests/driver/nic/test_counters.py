@@ -28,7 +28,7 @@ from amoeba import (
 )
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker, refused
 
 READ, WRITE = BindFlags.FI_READ, BindFlags.FI_WRITE
 SEND, RECV = BindFlags.FI_SEND, BindFlags.FI_RECV

@@ -7,7 +7,7 @@ from amoeba.core.errors import class_of
 from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from amoeba_model.registers import key_slots
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 KEYS = 1010
 READ = MrAccess.FI_REMOTE_READ

@@ -26,7 +26,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 
 class Doctored(ModelDevice):

@@ -13,7 +13,7 @@ from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import KeyFlags
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side, refused
 
 CONTEXTS = 4
 ADDRESS = EndpointAddress(bytes(6), 0x0A00_0001, 1, 1, 0, 1)

@@ -17,8 +17,8 @@ from amoeba.nic.nic import Nic
 from amoeba_model.network import Network
 from amoeba_model.nic.device import ModelDevice
 
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 from tests.driver.machines import Machines
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
 
 
 @pytest.fixture(params=DEVICE_KINDS)

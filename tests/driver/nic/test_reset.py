@@ -14,10 +14,10 @@ from amoeba.devices.devices import DEVICE_KINDS
 from amoeba.transport.batches import BATCH_FAILURE
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver import sides
+from tests.driver import endpoints
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 from tests.driver.machines import Machines
-from tests.driver.offices import make_office
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
+from tests.driver.shared_receives import make_office
 
 RESET = int(ReturnCode.LOCAL_NIC_RESET)
 ON_MODEL = pytest.mark.parametrize("machines", ["model"], indirect=True)
@@ -61,7 +61,7 @@ def contexts(failures: list) -> list:
 
 
 def make_talkers(fabric: Fabric, keep) -> tuple[Side, Side]:
-    one, other = sides.make_talkers(fabric)
+    one, other = endpoints.make_talkers(fabric)
     keep((one, other))
     return one, other
 

@@ -9,7 +9,7 @@ from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.driver.batching import scene_on
-from tests.driver.sides import ALL_ACCESS, connect, idle, make_side, make_talker
+from tests.driver.endpoints import ALL_ACCESS, connect, idle, make_side, make_talker
 
 ONE = np.ones(1, np.uint64)
 

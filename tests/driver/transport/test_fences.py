@@ -15,7 +15,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 from tests.driver.transport.workers import Worker, pair_of_workers, wait, write_of
 from tests.support.pairs import PAIRS
 

@@ -51,9 +51,9 @@ from tests.driver.automatic import (
     make_counted,
     threads_of_progress,
 )
-from tests.driver.parties import Party, connect, listen
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side, make_talkers
-from tests.driver.sides import connect as connect_sides
+from tests.driver.connections import Party, connect, listen
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side, make_talkers
+from tests.driver.endpoints import connect as connect_sides
 
 ONE = np.uint64(1)
 

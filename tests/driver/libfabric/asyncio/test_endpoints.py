@@ -41,8 +41,8 @@ from amoeba import (
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter, wait_set
 from amoeba_model.device import DeviceClosedError
 
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 

@@ -26,8 +26,8 @@ from amoeba import (
 )
 from amoeba.aio import wait_counter
 
+from tests.driver.endpoints import BOTH, ON_MODEL, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
-from tests.driver.sides import BOTH, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER

@@ -25,8 +25,8 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import refused
 
 U64 = Datatype.FI_UINT64
 

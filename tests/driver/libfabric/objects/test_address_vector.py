@@ -19,7 +19,7 @@ from amoeba import (
 )
 from amoeba.libfabric.objects import names as names_module
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

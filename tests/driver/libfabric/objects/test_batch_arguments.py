@@ -8,7 +8,7 @@ import pytest
 from amoeba import BATCH_STATUS, ArgumentTypeError, Datatype, Errno, MrAccess, Op, OpFlags
 
 from tests.driver.batching import WORDS, opened
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 COUNT = 40
 

@@ -20,7 +20,7 @@ from amoeba import (
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.driver.batching import KINDS, WORDS, opened, scene_on
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 RNG = np.random.default_rng(20261123)
 COUNT = 200

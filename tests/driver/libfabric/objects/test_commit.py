@@ -25,7 +25,7 @@ from amoeba import (
 from amoeba_model.wire.codec import decode
 from amoeba_model.wire.uet import RequestOpcode
 
-from tests.driver.sides import ALL_ACCESS, BOTH, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, refused
 
 COMMIT = OpFlags.FI_COMMIT_COMPLETE
 ONE = np.array([1], np.uint64)

@@ -21,8 +21,8 @@ from amoeba.libfabric.objects import connections
 from amoeba.nic.address import EndpointAddress
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.parties import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
-from tests.driver.sides import refused
+from tests.driver.connections import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
+from tests.driver.endpoints import refused
 
 # Refusals
 

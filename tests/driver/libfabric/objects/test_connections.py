@@ -40,8 +40,8 @@ from amoeba import (
 )
 from amoeba.aio import read_event
 
-from tests.driver.parties import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.connections import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 # The way of a connection
 

@@ -21,7 +21,7 @@ from amoeba import (
 )
 from amoeba_model.registers import Counter as NicCounter
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

@@ -23,7 +23,7 @@ from amoeba import (
     TryAgainError,
 )
 
-from tests.driver.sides import BOTH, Side, connect, entries, refused
+from tests.driver.endpoints import BOTH, Side, connect, entries, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

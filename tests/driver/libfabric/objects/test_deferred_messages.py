@@ -29,7 +29,7 @@ from amoeba import (
     TriggerOp,
 )
 
-from tests.driver.sides import ON_MODEL, aligned, entries, idle, make_counted_talker, make_talker, refused
+from tests.driver.endpoints import ON_MODEL, aligned, entries, idle, make_counted_talker, make_talker, refused
 
 TRIGGER = OpFlags.FI_TRIGGER
 NO_FLAGS = OpFlags(0)

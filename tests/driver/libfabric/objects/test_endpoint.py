@@ -21,7 +21,7 @@ from amoeba import (
     OptionLevel,
 )
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

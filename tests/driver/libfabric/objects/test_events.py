@@ -21,7 +21,7 @@ from amoeba import (
 )
 from amoeba_model.registers import Counter
 
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 
 ONE = np.uint64(1)
 DATA = OpFlags.FI_REMOTE_CQ_DATA

@@ -14,7 +14,7 @@ from amoeba import Errno, RemoteValue, open_cluster, run_team
 from amoeba.devices.devices import DEVICE_KINDS
 
 from tests.driver.batching import KINDS, WORDS, scene_on
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 OPERATORS = {
     "+=": np.add,

@@ -39,7 +39,7 @@ from amoeba import (
 )
 from amoeba.libfabric.objects import names
 
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

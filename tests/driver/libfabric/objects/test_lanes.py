@@ -28,7 +28,7 @@ from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, BOTH, Side, connect, entries, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, Side, connect, entries, refused
 
 ONE = np.uint64(1)
 UNREAD = 70

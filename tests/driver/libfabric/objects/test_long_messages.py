@@ -25,7 +25,7 @@ from amoeba import (
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import (
+from tests.driver.endpoints import (
     ALL_ACCESS,
     ON_MODEL,
     Side,

@@ -4,7 +4,7 @@ import pytest
 from amoeba import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags, TaggedMsg
 from amoeba.core.buffers import address_of
 
-from tests.driver.sides import ON_MODEL, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import ON_MODEL, connect, entries, idle, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 

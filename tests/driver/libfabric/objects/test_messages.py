@@ -22,7 +22,7 @@ from amoeba import (
     TaggedMsg,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 SENT = Caps.FI_MSG | Caps.FI_SEND

@@ -45,7 +45,7 @@ from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, rights_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.driver.sides import BOTH, connect, make_side
+from tests.driver.endpoints import BOTH, connect, make_side
 
 NAN, INFINITE = math.nan, math.inf
 

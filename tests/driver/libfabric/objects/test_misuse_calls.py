@@ -27,6 +27,7 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import entries
 from tests.driver.libfabric.objects.misuse import (
     NO_64_BITS,
     NO_NUMBERS,
@@ -39,7 +40,6 @@ from tests.driver.libfabric.objects.misuse import (
     two_nics,
     words,
 )
-from tests.driver.sides import entries
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)

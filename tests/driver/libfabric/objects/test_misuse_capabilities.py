@@ -14,8 +14,8 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import BOTH, entries, refused
 from tests.driver.libfabric.objects.misuse import ONE, PAIRS, SUM, U64, WORDS, two_nics, words
-from tests.driver.sides import BOTH, entries, refused
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)

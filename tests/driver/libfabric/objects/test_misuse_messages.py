@@ -9,8 +9,8 @@ from amoeba import (
     TaggedMsg,
 )
 
+from tests.driver.endpoints import entries
 from tests.driver.libfabric.objects.misuse import NO_64_BITS, NO_NUMBERS, PAIRS, REFERENCES, WRONG_FLAGS, two_nics
-from tests.driver.sides import entries
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)

@@ -12,7 +12,7 @@ from amoeba import (
     OptionLevel,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, aligned, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, aligned, connect, entries, idle, make_talker, refused
 
 MULTI = OpFlags.FI_MULTI_RECV
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV

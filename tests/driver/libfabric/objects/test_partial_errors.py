@@ -19,7 +19,7 @@ from amoeba import (
 )
 from amoeba.core.errors import completion_error
 
-from tests.driver.sides import ALL_ACCESS, BOTH
+from tests.driver.endpoints import ALL_ACCESS, BOTH
 
 WORD = 8
 

@@ -13,7 +13,7 @@ from amoeba import (
     TaggedMsg,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
 
 PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
 RECEIVED = Caps.FI_TAGGED | Caps.FI_RECV

@@ -22,7 +22,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, decode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 ONE = np.uint64(1)
 SOON = Retransmission(timeout=2000, limit=2)

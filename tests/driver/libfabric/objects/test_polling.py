@@ -25,7 +25,7 @@ from amoeba import (
     open_cluster,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, make_talkers, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, make_talkers, refused
 
 SET = WaitObj.FI_WAIT_SET
 THRESHOLD = CqWaitCond.FI_CQ_COND_THRESHOLD

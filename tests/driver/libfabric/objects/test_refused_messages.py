@@ -15,8 +15,7 @@ from amoeba import (
 )
 
 from tests.driver.automatic import AUTO
-from tests.driver.offices import CLAIM, PEEK, make_office, text
-from tests.driver.sides import (
+from tests.driver.endpoints import (
     ALL_ACCESS,
     ON_MODEL,
     connect,
@@ -26,6 +25,7 @@ from tests.driver.sides import (
     make_talker,
     make_talkers,
 )
+from tests.driver.shared_receives import CLAIM, PEEK, make_office, text
 
 MATCHED = OpFlags.FI_MATCH_COMPLETE
 LONG = 9000

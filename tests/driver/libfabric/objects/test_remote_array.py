@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tests.driver.batching import KINDS, WORDS, opened, scene_on
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 SHAPE = (4, 8, 2)
 RNG = np.random.default_rng(17)

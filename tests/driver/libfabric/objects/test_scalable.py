@@ -22,7 +22,7 @@ from amoeba import (
     rx_addr,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 BITS = 2

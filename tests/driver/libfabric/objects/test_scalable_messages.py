@@ -16,7 +16,7 @@ from amoeba import (
     rx_addr,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
 
 BITS = 2
 TAG = 0x5EED

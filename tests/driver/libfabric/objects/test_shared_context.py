@@ -23,7 +23,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
 
 ONE = np.uint64(1)
 

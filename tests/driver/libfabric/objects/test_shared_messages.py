@@ -3,7 +3,7 @@
 import pytest
 from amoeba import BindFlags, Caps, CqFormat, EpType, Errno, OpFlags, Retransmission, TaggedMsg
 
-from tests.driver.sides import BOTH, ON_MODEL, Side, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, ON_MODEL, Side, entries, idle, make_talker
 
 TAG = 9
 SENT = Caps.FI_TAGGED | Caps.FI_SEND

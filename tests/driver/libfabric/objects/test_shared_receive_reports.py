@@ -2,8 +2,8 @@
 
 from amoeba import BindFlags, CompletionQueue, CqFormat, OpFlags, WaitObj
 
-from tests.driver.offices import MULTI, desk
-from tests.driver.sides import BOTH, ON_MODEL, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, ON_MODEL, entries, idle, make_talker
+from tests.driver.shared_receives import MULTI, desk
 
 
 @ON_MODEL

@@ -4,7 +4,7 @@ import pytest
 from amoeba import FI_ADDR_NOTAVAIL, Errno, OpFlags, Retransmission, TaggedMsg, open_cluster
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, connect, entries, idle, make_talker, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, connect, entries, idle, make_talker, make_talkers
 
 TAG = 5
 MATCHED = OpFlags.FI_MATCH_COMPLETE

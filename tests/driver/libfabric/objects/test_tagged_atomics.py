@@ -16,7 +16,7 @@ from amoeba import (
 )
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ON_MODEL, aligned, entries, idle, make_talkers, refused
+from tests.driver.endpoints import ON_MODEL, aligned, entries, idle, make_talkers, refused
 
 TAGGED, DATA = OpFlags.FI_TAGGED, OpFlags.FI_REMOTE_CQ_DATA
 NO_FLAGS = OpFlags(0)

@@ -28,7 +28,7 @@ from amoeba.core.locking import guarded
 from amoeba.devices.devices import DEVICE_KINDS
 
 from tests.driver.automatic import LONG, automatic_cluster, eventually
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, entries, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, entries, make_talkers
 
 
 class Crowd:

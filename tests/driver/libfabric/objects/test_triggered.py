@@ -31,7 +31,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER

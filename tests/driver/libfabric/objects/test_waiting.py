@@ -23,7 +23,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

@@ -16,7 +16,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import BOTH, Side, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, Side, entries, idle, make_talker
 
 PEEK, CLAIM, DISCARD, MULTI = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD, OpFlags.FI_MULTI_RECV
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
