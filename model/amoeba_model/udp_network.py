@@ -353,11 +353,11 @@ class UdpNetwork(Network):
                 return
             except OSError:
                 self._check_open()
-                self._hear_of_errors()
+                self._take_errors()
                 continue
             self._take(datagram, sender)
 
-    def _hear_of_errors(self) -> None:
+    def _take_errors(self) -> None:
         """Take what hosts and routers have said of datagrams that were sent."""
         with contextlib.suppress(OSError):  # they have said no more
             for _ in range(_BATCH):
@@ -480,7 +480,7 @@ class UdpNetwork(Network):
                 self._socket.sendto(header + data, link)
             except OSError:
                 self._check_open()
-                self._hear_of_errors()  # it may have been an earlier one's error: then this one was not tried yet
+                self._take_errors()  # it may have been an earlier one's error: then this one was not tried yet
             else:
                 return True
         self.unsent += 1
