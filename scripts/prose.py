@@ -1,8 +1,8 @@
 """``python scripts/prose.py [PATH...]``: check that prose is plain English.
 
-Docstrings, error messages, log lines and help texts of Python files are read, and the text of Markdown pages; comments
-for home-made words alone. Code in fenced blocks, in backticks and behind ``>>>`` is not prose. Without paths,
-everything in :data:`HELD` is checked. The exit status is 1 if a sentence breaks a rule.
+Docstrings, error messages, log lines and help texts of Python files are read, and the text of Markdown pages; of
+comments only the words. Code in fenced blocks, in backticks and behind ``>>>`` is not prose. Without paths, all of
+:data:`HELD` is checked. The exit status is 1 if a sentence breaks a rule.
 """
 
 import argparse
