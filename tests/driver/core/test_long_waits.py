@@ -158,9 +158,11 @@ def test_tasks_wait(served, keep, seconds):
             for task in (wait_counter(counter, 1, seconds), read_event(events, seconds), wait_set(waiting, seconds))
         ]
         await asyncio.sleep(0)
+        assert not any(task.done() for task in tasks)
         counter.add(1)
         for queue in (events, member):
             queue.write(1)
-        await asyncio.gather(*tasks)
+        _, event, _ = await asyncio.gather(*tasks)
+        assert event.event == member.read().event == 1
 
     asyncio.run(wait())
