@@ -1,15 +1,17 @@
 """``python scripts/prose.py [PATH...]``: check that prose is plain English.
 
-Docstrings, error messages, log lines and help texts of Python files are read, and the text of Markdown pages. Code in
-fenced blocks, in backticks and behind ``>>>`` is not prose. Without paths, everything in :data:`HELD` is checked.
-The exit status is 1 if a sentence breaks a rule.
+Docstrings, error messages, log lines and help texts of Python files are read, and the text of Markdown pages; of
+comments only the words. Code in fenced blocks, in backticks and behind ``>>>`` is not prose. Without paths, all of
+:data:`HELD` is checked. The exit status is 1 if a sentence breaks a rule.
 """
 
 import argparse
 import ast
 import inspect
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +37,15 @@ HELD = (
     "model",
     "scripts",
     "sim",
+    "tests",
     "tools",
 )
 """Files and folders that the lint holds to the rules."""
 GENERATED = {ROOT / "docs" / name for name in ("atomic-coverage.md", "conformance.md", "testplan.md")}
 """Pages that programs write, from text that is checked at its source or not prose."""
 
+ERRORS = ("Error", "Exit", "Failure", "Exception", "_error", "_failure")
+"""Ends of the names of exceptions, and of functions that make one from a message."""
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 HELP_KEYWORDS = {"help", "epilog", "short_help", "description"}
 
@@ -103,7 +108,7 @@ class Passage(NamedTuple):
     Parameters
     ----------
     kind : str
-        "docstring", "message", "help" or "page".
+        "docstring", "comment", "message", "help" or "page".
     line : int
         Line of the file where the passage begins, from 1.
     text : str
@@ -137,7 +142,9 @@ def check(passage: Passage) -> Iterator[Finding]:
 
 
 def _openings(kind: str, text: str) -> Iterator[re.Match[str]]:
-    """Yield the banned words that open a sentence. Messages begin with a small letter."""
+    """Yield the banned words that open a sentence. Messages begin with a small letter. Comments may be notes."""
+    if kind == "comment":
+        return
     if kind == "message" and (match := LOWER_OPENING.match(text)):
         yield match
     else:
@@ -166,6 +173,7 @@ def passages(path: Path) -> Iterator[Passage]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         yield from _of_program(ast.parse(text))
+        yield from _comments(text)
     else:
         yield Passage("page", 1, text)
 
@@ -179,10 +187,16 @@ def _of_program(tree: ast.Module) -> Iterator[Passage]:
             yield from _of_call(node)
 
 
+def _comments(text: str) -> Iterator[Passage]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Passage("comment", token.start[0], token.string)
+
+
 def _of_call(call: ast.Call) -> Iterator[Passage]:
     """Yield the texts that a call shows to its reader: messages of errors and logs, and help."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if name.endswith(("Error", "Exit", "Failure", "Exception")) or name in {"exit", "fail"} | LOG_METHODS:
+    if name.endswith(ERRORS) or name in {"exit", "fail"} | LOG_METHODS:
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             if (text := _string(argument)) is not None:
                 yield Passage("message", argument.lineno, text)

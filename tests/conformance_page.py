@@ -14,7 +14,7 @@ __all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
 RESULTS = Path(__file__).resolve().parent / "tools" / "conformance" / "results.json"
-"""What ``python tests/conformance_report.py`` has found out."""
+"""The results of ``python tests/conformance_report.py``."""
 _INTRODUCTION = """\
 # Conformance
 
@@ -60,7 +60,7 @@ _UCP = """\
 [`amoeba_tools.conformance.ucp`](../tools/amoeba_tools/conformance/ucp/) has checks for all 93 functions of
 `ucp.h`. Here a sentence is quoted, from the comment above the function, or above what it takes; the section is the
 line in release 1.12.1 where it begins. The structures and enumerations, their sizes, alignment
-and the memory that C allocates promise nothing that Python shows; tests/driver/openucx/ucp/test_names.py compares
+and the memory that C allocates guarantee nothing that Python shows; tests/driver/openucx/ucp/test_names.py compares
 their names, fields and numbers.
 
 ```

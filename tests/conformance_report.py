@@ -42,7 +42,7 @@ _SECONDS = 3000
 
 
 def _run(options: list[str]) -> dict[str, Any]:
-    """What the command found out, in one process or, with ``_APART``, between two; or what was on PCI Express."""
+    """The results of the command, in one process or, with ``_APART``, between two; or those on PCI Express."""
     if options[0] == _PCIE:
         return _run_on_pcie(options[1])
     if options[-2:] != [*_APART]:

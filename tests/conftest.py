@@ -41,7 +41,7 @@ def build_the_nic(kind: str) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """The RTL NIC is built before the first test that names it, where its minutes are nobody's timeout."""
+    """The RTL NIC is built before the first test that names it, where its minutes count against no timeout."""
     named = re.findall(r"rtl(?:\+pcie)?", item.nodeid.partition("[")[2])
     for kind in set(named):
         build_the_nic(kind)

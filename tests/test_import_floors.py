@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.support.packages import PACKAGES as LAID_OUT
+from tests.support.packages import ROOT
+
 HOUSE = {
     "model": set(),
     "hw": {"model"},
@@ -24,14 +26,8 @@ HOUSE = {
     "scripts": {"model", "hw", "sim", "driver", "tools", "bench"},
     "tests": {"model", "hw", "sim", "driver", "tools", "bench", "examples", "scripts"},
 }
-"""Which folders of the project the Python files of each may import besides their own, for whatever purpose."""
-PACKAGES = {
-    "amoeba_model": ROOT / "model" / "amoeba_model",
-    "amoeba_hw": ROOT / "hw" / "amoeba_hw",
-    "amoeba_sim": ROOT / "sim" / "amoeba_sim",
-    "amoeba": ROOT / "driver" / "amoeba",
-    "amoeba_tools": ROOT / "tools" / "amoeba_tools",
-}
+"""The folders of the project that the Python files of each may import besides their own, for any purpose."""
+PACKAGES = {folder.name: folder for folder in LAID_OUT.values()}
 MAY_IMPORT = {
     "amoeba_model": {"google_crc32c", "numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
@@ -43,7 +39,7 @@ MAY_IMPORT = {
     },
 }
 LAZY = {"amoeba": {"amoeba_sim", "cffi"}, "amoeba_tools": {"amoeba_sim", "distributed", "matplotlib", "pyarrow"}}
-"""What may be imported only inside a function: it comes with an extra."""
+"""Packages that may be imported only inside a function: they come with an extra."""
 
 _ENGINE = {"core", "nic", "transport", "devices"}
 _OBJECTS = _ENGINE | {"libfabric.objects"}
@@ -62,19 +58,19 @@ FLOORS = {
     "openucx.ucxx": _UCP,
     "openucx.libucp": _UCP | {"embed"},
 }
-"""What a folder of the driver may import besides itself, also to check types and inside functions."""
+"""The folders that a folder of the driver may import besides itself, also to check types and inside functions."""
 PUBLIC = {"amoeba", "amoeba.aio", "amoeba.fi", "amoeba.ucp", "amoeba.ucx"}
 """The modules that programs import. They name what lies below; nothing in the driver imports them."""
 WINGS = {"libfabric", "openucx"}
 RINGS = {"ContextRings", "EventRing", "RingShare"}
-"""What a context is made of; through which others post and receive, they get from the context."""
+"""The parts of a context; other modules get these from the context, to post and receive."""
 RING_RECORDS = {"COMPLETION", "EVENT", "EVENT_COUNTER", "RX_DESCRIPTOR", "TX_DESCRIPTOR"}
 """Layouts of what lies in rings, and where event counters are written."""
 DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
 COMMON_PROTOCOLS = ("amoeba.core.lifetime", "amoeba.core.locking", "amoeba.core.waiting")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
-"""What named tuples call so although everybody may use it."""
+"""Public methods of named tuples, in spite of their names."""
 
 
 def imports(tree: ast.AST, *, top_level_only: bool) -> set[str]:
@@ -151,7 +147,7 @@ def _named(node: ast.AST, path: PurePosixPath) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST, path: PurePosixPath, modules: Mapping[str, PurePosixPath]) -> set[PurePosixPath]:
-    """Which of these files a file imports, whenever and for whatever purpose.
+    """Return the files among these that a file imports, at any time and for any purpose.
 
     A script's folder is on its path: ``import svg`` in scripts/pictures/ is the file beside it.
     """
@@ -168,14 +164,14 @@ def _imported(tree: ast.AST, path: PurePosixPath, modules: Mapping[str, PurePosi
 
 @functools.cache
 def _arrows() -> dict[PurePosixPath, set[PurePosixPath]]:
-    """Which files each file imports."""
+    """Return the files that each file imports."""
     modules = {_module(path): path for path in _files()}
     return {path: _imported(tree, path, modules) for path, tree in _files().items()}
 
 
 @functools.cache
 def _between(folder: PurePosixPath) -> dict[str, dict[str, tuple[PurePosixPath, PurePosixPath]]]:
-    """Which entries of a folder import which others of it, each with one import as the example."""
+    """Return the imports between entries of a folder, each with one import as the example."""
     arrows: dict[str, dict[str, tuple[PurePosixPath, PurePosixPath]]] = {}
     for importer, imported in _arrows().items():
         for one in imported:
@@ -259,7 +255,7 @@ def _trees() -> dict[str, ast.Module]:
     return {_module(path): tree for path, tree in _files().items() if path.parts[0] in ("driver", "tools")}
 
 
-def _space(module: str) -> str:
+def _part(module: str) -> str:
     """A folder of the driver, of a wing the folder in it; of the tools each folder; nothing for a public module."""
     package, *inner = module.split(".")
     if package == "amoeba_tools":
@@ -269,23 +265,23 @@ def _space(module: str) -> str:
     return ".".join(inner[:2] if inner[0] in WINGS else inner[:1])
 
 
-def _rooms_arrows() -> Iterator[tuple[str, str]]:
+def _driver_arrows() -> Iterator[tuple[str, str]]:
     for importer, imported in _arrows().items():
         if importer.parts[0] == "driver":
             yield from ((_module(importer), _module(one)) for one in imported if one.parts[0] == "driver")
 
 
 def test_every_folder_of_the_driver_has_its_floor():
-    credits = {_space(_module(path)) for path in _files() if path.parts[0] == "driver"}
-    assert credits - {"", *WINGS} == set(FLOORS)
+    folders = {_part(_module(path)) for path in _files() if path.parts[0] == "driver"}
+    assert folders - {"", *WINGS} == set(FLOORS)
     TopologicalSorter(FLOORS).prepare()  # raises CycleError if the table itself runs in a circle
 
 
 def test_folders_of_the_driver_import_only_floors_below():
     up = {
         f"{importer} imports {one}"
-        for importer, one in _rooms_arrows()
-        if importer not in PUBLIC and _space(one) not in {_space(importer)} | FLOORS.get(_space(importer), set())
+        for importer, one in _driver_arrows()
+        if importer not in PUBLIC and _part(one) not in {_part(importer)} | FLOORS.get(_part(importer), set())
     }
     assert up == set()
 
@@ -295,7 +291,7 @@ def _importers_of(names: set[str], prefix: str, folders: Iterable[str]) -> set[s
     return {
         module
         for module, tree in _trees().items()
-        if _space(module) not in folders
+        if _part(module) not in folders
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix)
         if names & {alias.name for alias in node.names}
@@ -312,7 +308,7 @@ def test_only_the_nic_reads_and_writes_registers():
     touching = {
         module
         for module, tree in _trees().items()
-        if _space(module) != "nic" and any(touches(node) for node in ast.walk(tree))
+        if _part(module) != "nic" and any(touches(node) for node in ast.walk(tree))
     }
     assert touching == set()
     layouts = {"bar_blocks", "DOORBELL_REGISTERS", "PlacedBlock"}
@@ -337,7 +333,7 @@ def test_only_devices_names_kinds_of_devices():
     naming = {
         module
         for module, tree in _trees().items()
-        if _space(module) != "devices" and any(names(node) for node in ast.walk(tree))
+        if _part(module) != "devices" and any(names(node) for node in ast.walk(tree))
     }
     assert naming == set()
 
@@ -365,16 +361,16 @@ def _is_own(node: ast.expr) -> bool:
 
 
 def test_private_attributes_are_used_in_their_folder_alone():
-    """What ``core`` declares for the objects of all floors (how they live, wait and are attended to) is theirs."""
+    """Objects of all floors have the declarations of ``core`` for how they live, wait and are attended to."""
     common = set().union(*(_kept(_trees()[module]) for module in COMMON_PROTOCOLS))
     kept: dict[str, set[str]] = {}
     for module, tree in _trees().items():
-        kept.setdefault(_space(module), set()).update(_kept(tree))
+        kept.setdefault(_part(module), set()).update(_kept(tree))
     trespassing = {
         f"{module}: {ast.unparse(node)}"
         for module, tree in _trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value)
-        if node.attr not in kept[_space(module)] | common and not ast.unparse(node.value).startswith("super()")
+        if node.attr not in kept[_part(module)] | common and not ast.unparse(node.value).startswith("super()")
     }
     assert trespassing == set()

@@ -72,6 +72,10 @@ def test_code_of_a_page_is_not_read_and_lines_behind_it_are_counted() -> None:
     assert [(finding.line, finding.opening) for finding in check(Passage("page", 1, page))] == [(9, "What")]
 
 
+def test_comments_are_held_to_the_words_alone() -> None:
+    assert rules("# What waits for room", "comment") == ["'room': credits, free space"]
+
+
 def test_messages_begin_with_small_letters() -> None:
     assert rules("what is no name is refused", "message") == ["no sentence begins with What"]
     assert rules("expected a name, got what is none", "message") == []
@@ -79,7 +83,7 @@ def test_messages_begin_with_small_letters() -> None:
 
 PROGRAM = '''
 """Module."""
-LIMIT = 3
+LIMIT = 3  # Comment.
 """Limit."""
 
 class Sender:
@@ -99,6 +103,7 @@ def test_docstrings_messages_and_help_of_programs_are_read(tmp_path: Path) -> No
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     assert sorted(passages(path)) == [
+        ("comment", 3, "# Comment."),
         ("docstring", 2, "Module."),
         ("docstring", 4, "Limit."),
         ("docstring", 7, "Class."),

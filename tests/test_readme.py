@@ -1,4 +1,4 @@
-"""README names only things that exist. `docs/test_blocks.py` runs its programs."""
+"""README names only files and commands that exist. `docs/test_blocks.py` runs its programs."""
 
 import re
 from pathlib import Path

@@ -87,7 +87,7 @@ def test_a_plan_that_is_not_well_formed_is_refused(text: str, message: str) -> N
         features("[[feature]]\n" + text)
 
 
-def test_gaps_roadmap_and_broken_promises_are_shown_as_such() -> None:
+def test_gaps_roadmap_and_broken_guarantees_are_shown_as_such() -> None:
     plan = [
         Feature("a.gap", "s", "x", ("rtl",), ()),
         Feature("a.half", "s", "x", ("model", "rtl"), ("model/network",)),

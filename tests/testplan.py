@@ -42,7 +42,7 @@ _SHOW = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One promise: fields as ``testplan.toml`` explains them."""
+    """One statement: fields as ``testplan.toml`` explains them."""
 
     id: str
     statement: str
@@ -96,7 +96,7 @@ def features(text: str) -> list[Feature]:
 
 
 def resolve(reference: str) -> tuple[Path, list[str]]:
-    """The file that a reference means, and the tests in it; empty if there are none."""
+    """The file that a reference means, and the tests in it; empty if none matches."""
     place, _, name = reference.partition("::")
     group, _, stem = place.rpartition("/")
     if group == "proof":
@@ -132,7 +132,7 @@ def _proofs() -> frozenset[str]:
 
 
 def problems(plan: list[Feature]) -> Iterator[str]:
-    """What the plan names that does not exist, and what it says of itself that is wrong."""
+    """The plan's references to missing tests, and its wrong statements about itself."""
     for feature in plan:
         for reference in feature.tests:
             path, tests = resolve(reference)
@@ -168,7 +168,7 @@ def _lines(plan: list[Feature]) -> Iterator[str]:
     for area in dict.fromkeys(feature.area for feature in plan):
         yield f"## {_TITLES.get(area, area.capitalize())}"
         yield ""
-        yield "| feature | promise | source | devices | shown by | coverage |"
+        yield "| feature | statement | source | devices | shown by | coverage |"
         yield "|---|---|---|---|---|---|"
         for feature in plan:
             if feature.area == area:
@@ -192,7 +192,7 @@ _STATES = {
     "shown": "by the tests named",
     "partly shown": "on some of its devices",
     "broken": "a test shows that it is not kept; it is expected to fail until it is",
-    "gap": "built or promised, and nothing shows it",
+    "gap": "built or announced, and no test shows it",
     "roadmap": "not built yet",
 }
 

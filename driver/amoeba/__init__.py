@@ -33,7 +33,6 @@ from amoeba.core.release import RELEASE as __version__
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import DEVICE_KINDS, open_device
 from amoeba.libfabric.objects.address_vector import AddressVector, Insertion, rx_addr
-from amoeba.libfabric.objects.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.libfabric.objects.cluster import getinfo, join_cluster, open_cluster, open_fabric
 from amoeba.libfabric.objects.connections import ConnectionRequest
 from amoeba.libfabric.objects.constants import (
@@ -97,6 +96,7 @@ from amoeba.libfabric.objects.endpoints.transmit import EndpointAlias
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.libfabric.objects.memory_region import UnclosedRegionWarning
 from amoeba.libfabric.objects.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
+from amoeba.libfabric.objects.printing import version
 from amoeba.libfabric.objects.queues.completion import (
     CompletionQueue,
     CqDataEntry,
@@ -111,7 +111,9 @@ from amoeba.libfabric.objects.queues.poll_set import PollSet
 from amoeba.libfabric.objects.queues.wait_set import WaitSet
 from amoeba.libfabric.objects.remote_array import RemoteArray
 from amoeba.libfabric.objects.remote_value import RemoteValue
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.team import Team, Window, run_team
+from amoeba.libfabric.objects.tostr import tostr
 from amoeba.libfabric.objects.triggered import TriggeredContext
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import Retransmission

@@ -1,5 +1,5 @@
 // The NIC in a testbench of plain C++: read its registers, set up a context, a key and a peer, which is the NIC itself,
-// and have it execute a fetch-add. The frames that it sends are given back to it: the link is a loop. No Python, no
+// and have it execute a fetch-add. The frames that it sends are returned to it: the link is a loop. No Python, no
 // driver: registers and descriptor are those of amoeba.h, buses those of AXI.
 
 #include <cstdio>

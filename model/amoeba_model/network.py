@@ -19,6 +19,7 @@ from typing import Protocol
 
 from amoeba_model.device import Device, DeviceClosedError, DeviceError
 from amoeba_model.forking import own
+from amoeba_model.frames import Frame, Traffic
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.interruptions import uninterrupted
@@ -26,22 +27,11 @@ from amoeba_model.side_by_side import Crew, Meetings, processors
 from amoeba_model.switch import Port, Switch, SwitchQueues
 from amoeba_model.trace import TraceEvent
 
-__all__ = ["Frame", "Network", "Observer", "SimulatedDevice", "Traffic"]
+__all__ = ["Network", "Observer", "SimulatedDevice"]
 
 _BY_DEPARTURE = operator.itemgetter(0, 1)
 _WORTH_A_THREAD = 20
 """Cycles that a NIC's RTL must run for at a time to be worth waking a thread."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One Ethernet frame on a link, without preamble and FCS."""
-
-    cycle: int
-    """Clock cycle at which its last beat left the sender."""
-    data: bytes
-    remark: str = ""
-    """Fault that the network made, in its :attr:`Network.log`; empty if the frame arrived as it left."""
 
 
 class SimulatedDevice(Device):
@@ -230,31 +220,6 @@ class SimulatedDevice(Device):
             self.network.detach(self)
         if self._close_alarm is not None:
             self._close_alarm()
-
-
-@dataclass
-class Traffic:
-    """Frames counted by what became of them; a duplicate is a frame of its own from then on.
-
-    ``sent + duplicated = delivered + lost + dropped + undeliverable +`` :attr:`Network.in_flight`.
-    """
-
-    sent: int = 0
-    """Entered the network."""
-    duplicated: int = 0
-    delivered: int = 0
-    """Handed to the NIC that it was for, or to the process that has it, intact or not."""
-    lost: int = 0
-    undeliverable: int = 0
-    """For a MAC address that is not attached."""
-    corrupted: int = 0
-    reordered: int = 0
-    """Held back, so that others could overtake it."""
-    delayed: int = 0
-    dropped: int = 0
-    """Did not fit the switch's buffer."""
-    marked: int = 0
-    """The switch has marked it: congestion experienced."""
 
 
 class Observer(Protocol):

@@ -16,7 +16,8 @@ from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.impairments import Impairments
 from amoeba_model.link_addresses import FIRST_PORT
-from amoeba_model.network import Frame, Network, SimulatedDevice
+from amoeba_model.frames import Frame
+from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses
 
 __all__ = ["MAX_DATAGRAM", "OUTSIDE", "OutsideNetwork", "listening"]
@@ -291,13 +292,13 @@ class OutsideNetwork(Network, abc.ABC):
                 return
             except OSError:
                 self._check_open()
-                self._hear_of_errors(self._socket)
+                self._take_errors(self._socket)
 
     @abc.abstractmethod
     def _take_next(self) -> None:
         """Take the next datagram. Raises BlockingIOError if no datagram waits, OSError if the socket has an error."""
 
-    def _hear_of_errors(self, asked: socket.socket) -> None:
+    def _take_errors(self, asked: socket.socket) -> None:
         """Take what hosts and routers have said of datagrams that were sent."""
         with contextlib.suppress(OSError):  # they have said no more
             for _ in range(_BATCH):
@@ -336,7 +337,7 @@ class OutsideNetwork(Network, abc.ABC):
                 sender.sendmsg([datagram], marks, 0, link)
             except OSError:
                 self._check_open()
-                self._hear_of_errors(
+                self._take_errors(
                     sender
                 )  # it may have been an earlier one's error: then this one was not tried yet
             else:

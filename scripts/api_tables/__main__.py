@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 from amoeba_model.generate.files import write_or_check
+from attributes import attributes
 from enumerations import constants
 from structures import structures
 from text import formatted
@@ -26,6 +27,9 @@ def generated() -> dict[str, str]:
         "driver/amoeba/openucx/ucp/constants.py": (UCP, constants(ucp)),
         "driver/amoeba/openucx/ucp/structures.py": (UCP, structures(ucp)),
     }
+    for name, module in libfabric["modules"].items():
+        text = attributes(libfabric, module["doc"], module["structures"])
+        sources[f"driver/amoeba/libfabric/{name}"] = LIBFABRIC, text
     return {name: formatted(f"{notice(api)}{text}", ROOT / name) for name, (api, text) in sources.items()}
 
 

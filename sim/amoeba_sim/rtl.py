@@ -10,8 +10,9 @@ from typing import Literal
 
 from amaranth.hdl import Elaboratable
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.frames import Frame
 from amoeba_model.grants import MemoryGrants
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.tlp import LinkPacket, PacketKind
 from amoeba_model.trace import BusEvent, BusState, Channel, Requester, Stage, TraceEvent

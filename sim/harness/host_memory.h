@@ -200,7 +200,7 @@ private:
                 reach(burst).write(burst.base() + from, burst.base() + to, write_data_ + from);
             });
         }
-        // There is room: W stops while the ring is full, and no two bursts complete in one cycle.
+        // There is space: W stops while the ring is full, and no two bursts complete in one cycle.
         responses_.push({cycle + latency_, burst.id, allowed ? OKAY : SLVERR});
         write_beat_ = 0;
         write_complete_ = false;

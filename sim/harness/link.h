@@ -26,12 +26,12 @@ public:
     std::deque<Frame> sent;
     std::deque<Pause> stops;  // what the link partner says, for cycles ahead
     std::deque<Pause> told;   // what the link partner has been told, and not taken
-    uint64_t overflowed = 0;  // frames that found no room
+    uint64_t overflowed = 0;  // frames that found no space
 
     // Bytes of frames that have arrived and may wait; above `stop_above` of them the link partner is told to stop, and
     // at `go_at` to go on.
-    void bound(uint64_t room, uint64_t stop_above, uint64_t go_at) {
-        room_ = room;
+    void bound(uint64_t space, uint64_t stop_above, uint64_t go_at) {
+        space_ = space;
         stop_above_ = stop_above;
         go_at_ = go_at;
     }
@@ -93,11 +93,11 @@ private:
         told.push_back({cycle, stop});
     }
 
-    // What has arrived by now is held, or finds no room.
+    // What has arrived by now is held, or finds no space.
     void admit(uint64_t cycle) {
         while (!coming.empty() && coming.front().cycle <= cycle) {
             const uint64_t size = coming.front().data.size();
-            if (held_ + size > room_) {
+            if (held_ + size > space_) {
                 ++overflowed;
             } else {
                 held_ += size;
@@ -145,7 +145,7 @@ private:
     bool offered_ = false;
     std::deque<Frame> arriving_;  // the front one may be on the wire
     uint64_t held_ = 0;           // bytes of them
-    uint64_t room_ = ~uint64_t{0}, stop_above_ = ~uint64_t{0}, go_at_ = ~uint64_t{0};
+    uint64_t space_ = ~uint64_t{0}, stop_above_ = ~uint64_t{0}, go_at_ = ~uint64_t{0};
     bool stopped_ = false;   // by the link partner
     bool stopping_ = false;  // the link partner
 };

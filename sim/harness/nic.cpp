@@ -317,8 +317,8 @@ API void amoeba_pause_transmission(amoeba_nic* nic, uint64_t cycle, int stop) {
     nic->link.stops.push_back({cycle, stop != 0});
 }
 
-API void amoeba_bound_reception(amoeba_nic* nic, uint64_t room, uint64_t stop_above, uint64_t go_at) {
-    nic->link.bound(room, stop_above, go_at);
+API void amoeba_bound_reception(amoeba_nic* nic, uint64_t space, uint64_t stop_above, uint64_t go_at) {
+    nic->link.bound(space, stop_above, go_at);
 }
 
 API int amoeba_take_pause(amoeba_nic* nic, uint64_t* cycle, int* stop) {

@@ -11,7 +11,7 @@ extern "C" {
 
 struct amoeba_options {
     uint32_t host_latency;  // cycles from a read address' transfer to its first data beat; also last W to B
-    uint32_t stall;         // 0: never; n: every handshake of ours is withheld in n of 256 cycles, at random
+    uint32_t stall;         // 0: never; n: every handshake of the harness is withheld in n of 256 cycles, at random
     uint64_t seed;          // of the random stalls
     // Of a NIC on PCI Express; bytes. Others look at none of these.
     uint32_t max_payload;
@@ -105,7 +105,7 @@ void amoeba_pause_transmission(amoeba_nic* nic, uint64_t cycle, int stop);
 // How many bytes of frames that have arrived the MAC holds; others are dropped, and amoeba_overflowed counts them. When
 // more than `stop_above` are held the link partner is told to stop, and to go on when no more than `go_at` are. All are
 // 2^64 - 1 in the beginning: no bound, and nobody is told.
-void amoeba_bound_reception(amoeba_nic* nic, uint64_t room, uint64_t stop_above, uint64_t go_at);
+void amoeba_bound_reception(amoeba_nic* nic, uint64_t space, uint64_t stop_above, uint64_t go_at);
 uint64_t amoeba_overflowed(const amoeba_nic* nic);
 // Takes the oldest of what the link partner was told. Returns whether there was something.
 int amoeba_take_pause(amoeba_nic* nic, uint64_t* cycle, int* stop);

@@ -135,8 +135,8 @@ public:
         up_ -= std::min(up_, BEAT);
         down_ -= std::min(down_, BEAT);
         // Enough for the largest write, as what is offered is not known yet.
-        const bool room = inside_ || (headers_ > 0 && data_ >= max_payload_ / 16);
-        top.link___05Frequests___05Fready = room && up_ < BEAT && !stalls_();
+        const bool space = inside_ || (headers_ > 0 && data_ >= max_payload_ / 16);
+        top.link___05Frequests___05Fready = space && up_ < BEAT && !stalls_();
         // The NIC learns of it late by two reads at most.
         top.link___05Fread_credit = read_headers_ > 2;
         drive_completion(top, cycle);
@@ -506,7 +506,7 @@ private:
     Stalls& stalls_;
     Violation& violation_;
     std::deque<Access> accesses_;
-    bool active_ = false, taken_ = false;  // the front access is under way; its request was taken
+    bool active_ = false, taken_ = false;  // the front access is in flight; its request was taken
     uint64_t last_read_ = 0, answered_read_ = 0;
     uint32_t read_value_ = 0, read_response_ = 0;
 };

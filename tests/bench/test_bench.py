@@ -1,4 +1,4 @@
-"""What ``make bench`` does with its measurements, and that it measures; no limits in time, no large builds."""
+"""``make bench`` measures, and keeps its measurements; no limits in time, no large builds."""
 
 import subprocess
 
@@ -188,7 +188,7 @@ def test_in_random_order_half_a_list_is_the_most_that_is_looked_at_on_average():
 
 
 def test_the_model_takes_as_long_for_any_list():
-    """What the benches themselves check, that every message lies in its receive, holds without RTL, too."""
+    """The benches' own check, that every message lies in its receive, holds without RTL, too."""
     posted = messages.posted_depths(depths=(1, 64), count=128, kind="model")
     waiting = messages.waiting_depths(depths=(1, 64), kind="model")
     assert posted[1] == posted[64]

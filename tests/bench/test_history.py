@@ -1,4 +1,4 @@
-"""What benches compare the present with: earlier states, each in its own process."""
+"""Benches compare the present with earlier states, each in its own process."""
 
 import subprocess
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_checkout_is_made_once(earlier):
     assert [folder for folder in root.parent.iterdir() if len(folder.name) != 40] == []
 
 
-def test_a_commit_that_is_not_there_is_none():
+def test_an_unknown_commit_is_refused():
     assert history.checkout("0" * 40) is None
 
 

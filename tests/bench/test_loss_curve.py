@@ -45,8 +45,8 @@ def test_of_rtl_nics_half_the_rate_is_left_when_one_frame_in_twenty_is_lost():
 
 def test_what_fails_for_another_reason_is_no_loss(monkeypatch):
     def refused(*arguments):
-        raise loss.FabricError(Errno.FI_EINVAL, "no such thing")
+        raise loss.FabricError(Errno.FI_EINVAL, "no such file")
 
     monkeypatch.setattr(loss, "rate", refused)
-    with pytest.raises(loss.FabricError, match="no such thing"):
+    with pytest.raises(loss.FabricError, match="no such file"):
         loss.curve((0.0,))

@@ -1,4 +1,4 @@
-"""What two NICs of the default build reach of their PCI Express links. Exact cycles of the RTL."""
+"""The rates that two NICs of the default build reach on their PCI Express links. Exact cycles of the RTL."""
 
 import pytest
 

@@ -7,7 +7,7 @@ _CLUSTER = "needs a dask cluster: tests/tools/test_spread_cluster.py starts one"
 _MPI = "needs a compiled MPI program: tests/programs runs several"
 _MACHINE = "boots a virtual machine: tests/system/test_virtual_machine.py, one of the long tests, does that"
 _PCI = "needs a NIC in a PCIe slot: tests/system/test_virtual_machine.py runs it in a virtual machine"
-_VIEWER = "opens a window: tests/sim/test_rtl_device.py reads waveforms by GTKWave's own reader"
+_VIEWER = "opens a window: tests/sim/test_rtl_waveforms.py reads waveforms by GTKWave's own reader"
 
 ABSENT = {
     "python3 -m venv .venv": _INSTALLS,

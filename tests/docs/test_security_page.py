@@ -28,7 +28,7 @@ def test_a_test_that_the_page_names_exists(file: str, test: str) -> None:
 @pytest.mark.parametrize(
     "line", [line for line in PAGE.splitlines() if line.startswith("| ") and "not | test" not in line]
 )
-def test_what_is_promised_or_open_says_which(line: str) -> None:
+def test_what_is_guaranteed_or_open_says_which(line: str) -> None:
     """In the tables of who can do what."""
     section = PAGE[: PAGE.index(line)].rpartition("\n## ")[2].partition("\n")[0]
     if section in ("Someone who can send frames", "A peer", "A context", "A process"):

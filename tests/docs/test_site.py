@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # of which the first
 
 
 class Page(HTMLParser):
-    """What a page links to, and what in it can be linked to."""
+    """The links of a page, and its anchors."""
 
     def __init__(self, path):
         super().__init__()

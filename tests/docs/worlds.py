@@ -1,4 +1,4 @@
-"""What the pages' programs stand on: those that are shown in part run with what they leave out before them.
+"""The ground of the pages' programs: programs that are shown in part run behind the omitted part.
 
 Keys are (page, number of the Python block on it, from 0). Blocks that are not here begin with nothing but what the
 blocks before them on the same page have made.

@@ -47,12 +47,12 @@ def all_threads_of_progress():
 
 
 def threads_of_progress():
-    """Those of this test; pairs that whole sessions share have theirs."""
+    """The threads of this test; pairs that whole sessions share have their own."""
     return [thread for thread in all_threads_of_progress() if thread not in threads_of_others]
 
 
 threads_of_others = []
-"""Those that there were when the test began."""
+"""Threads from before the test."""
 
 
 def make_counted(side, keep):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from amoeba import CqFormat, MrAccess, open_cluster
 
-from tests.driver.sides import Side
+from tests.driver.endpoints import Side
 
 KINDS = ("model,model,model", "rtl,rtl,rtl", "model,rtl,model", "rtl,model,rtl")
 """Of the NIC that posts, and of the two whose memory is reached."""
@@ -21,7 +21,7 @@ class Scene(Side):
     targets: list[int] = field(default_factory=list)
     """Their numbers."""
     memories: list[np.ndarray] = field(default_factory=list)
-    """What they have, 64-bit words, and what it should be."""
+    """The memory of the targets, 64-bit words; ``expected`` is its required content."""
     expected: list[np.ndarray] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)

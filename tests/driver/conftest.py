@@ -9,10 +9,10 @@ from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices.devices import DEVICE_KINDS
 
 from tests.driver.automatic import all_threads_of_progress, threads_of_others
-from tests.driver.offices import Office, make_office
-from tests.driver.parties import Party, listen
-from tests.driver.parties import connect as connect_parties
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side, make_talkers
+from tests.driver.connections import Party, listen
+from tests.driver.connections import connect as connect_parties
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side, make_talkers
+from tests.driver.shared_receives import Office, make_office
 
 T = TypeVar("T")
 

@@ -12,6 +12,8 @@ WINGS = "driver/amoeba/libfabric", "driver/amoeba/openucx"
 LIBFABRIC, UCP = f"{WINGS[0]}/libfabric-1.17.toml", f"{WINGS[1]}/ucp-1.12.toml"
 GENERATED = {
     f"{WINGS[0]}/objects/constants.py": LIBFABRIC,
+    f"{WINGS[0]}/objects/structures.py": LIBFABRIC,
+    f"{WINGS[0]}/calls/attributes.py": LIBFABRIC,
     f"{WINGS[1]}/ucp/constants.py": UCP,
     f"{WINGS[1]}/ucp/structures.py": UCP,
 }
@@ -72,3 +74,23 @@ def test_a_number_and_a_field_that_the_table_gains_are_in_the_driver(copied):
     counted = "Counted(ucp_lib_attr_field.UCP_LIB_ATTR_FIELD_NEW, bits_of(ucp_feature, 32))"
     assert f"max_thread_level: Annotated[ ucp_feature | None, {counted} ] = None" in " ".join(structures.split())
     assert run(copied, "--check").returncode == 0
+
+
+def test_fields_of_libfabric_s_structures_follow_the_table(copied):
+    table = copied / LIBFABRIC
+    edits = {
+        'prov_name = { c = "char *", holds = "str | None"': 'prov_name = { c = "char *", holds = "bytes", doc = "N."',
+        'prov_version = { c = "uint32_t", holds = "int"': 'prov_version = { c = "uint32_t", holds = "Caps"',
+        'events = { c = "int", holds = "CntrEvents"': 'events = { c = "int", holds = "EpType", default = "FI_EP_RDM"',
+        'order = ["wait_obj", "wait_set", "events", "flags"]': 'order = ["events", "wait_obj"]',
+    }
+    for old, new in edits.items():
+        edit(table, old, new)
+    ours = [f"{WINGS[0]}/{name}.py" for name in ("objects/structures", "calls/attributes")]
+    assert [line.split()[0] for line in run(copied, "--check").stderr.splitlines()] == ours
+    assert run(copied).returncode == 0
+    structures, attributes = ((copied / name).read_text() for name in ours)
+    changed = '    prov_name: bytes = b""\n    """N."""\n    prov_version: Caps = Caps(0)  # noqa'
+    assert f"    name: str | None = None\n{changed}" in structures
+    fields = "    events: EpType = EpType.FI_EP_RDM\n    wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC\n\n"
+    assert f'"""``struct fi_cntr_attr``, fi_cntr(3)."""\n\n{fields}' in attributes

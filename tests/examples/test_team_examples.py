@@ -104,6 +104,6 @@ def run_on_model():
 
 
 def pattern(printed: str) -> str:
-    """What must agree: who did how much of it depends on who came first."""
+    """The part of the output that must agree: each rank's share of the work depends on who came first."""
     printed = re.sub(r"\[[\d, ]+\]|\d+ refused", "...", printed)
     return printed.replace("on the NICs", "on the ranks").replace("on each NIC", "on each rank")

@@ -1,4 +1,4 @@
-"""Admission: two operations never use one thing in one cycle, and none waits without need."""
+"""Admission: two operations never use one resource in one cycle, and none waits without need."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -22,7 +22,7 @@ _USES = {
 class AdmissionSpec(wiring.Component):
     """Admission as the executor uses it, next to a list of what was issued in the last cycles.
 
-    ``next_kind`` is that of the operation behind the one that might be issued, 0 if there is none.
+    ``next_kind`` is that of the operation behind the one that might be issued, else 0.
     """
 
     def __init__(self):

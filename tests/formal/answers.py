@@ -1,4 +1,4 @@
-"""What answers wait for on their way to the host: for the host."""
+"""On their way to the host, answers wait for the host alone."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 from amaranth.lib import wiring

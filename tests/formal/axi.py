@@ -21,7 +21,7 @@ class _Channel:
 
 
 class AxiWriteSpec(wiring.Component):
-    """What AxiDma puts on the bus, for all time.
+    """AxiDma's signals on the bus, for all time.
 
     - AW, W and AR hold while they are not taken (AXI A3.2.1); neither of AW and W waits for the other to be taken.
     - Each input beat becomes exactly one W beat with its data and strobe; each burst exactly one AW.
@@ -51,7 +51,7 @@ class AxiWriteSpec(wiring.Component):
         return m
 
     def _assume_bursts(self, m):
-        """What ``writes`` promises; returns whether it is inside a burst, and how many beats that still has."""
+        """Check the rule of ``writes``; return whether it is inside a burst, and how many beats that still has."""
         beat = self.writes
         m.submodules.environment = StreamRules(beat, Assume)
         m.submodules.read_environment = StreamRules(self.reads, Assume)

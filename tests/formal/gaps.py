@@ -30,8 +30,8 @@ class GapStoreSpec(wiring.Component):
 
     The solver picks a packet to watch: it is found, and leaves with its own header, from when it is kept until it is
     taken, thrown away with its PDC, or displaced, which nobody is who has not waited for a timeout, and only by one
-    that finds all slots taken. Who has waited for more than two of them is in nobody's way. Whatever is kept is taken
-    or counted, once.
+    that finds all slots taken. A packet that has waited for more than two of them is in no packet's way. Every kept
+    packet is taken or counted, once.
     """
 
     def __init__(self):

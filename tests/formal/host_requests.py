@@ -1,4 +1,4 @@
-"""What the host asks of the NIC waits for nothing that the NIC sends; a reset of the function cuts nothing in two."""
+"""The host's requests to the NIC wait for nothing that the NIC sends; a reset of the function cuts nothing in two."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -21,7 +21,7 @@ __all__ = ["CompleterSpec", "FunctionResetSpec", "MsixSpec", "PeerStoreSpec"]
 class PeerStoreSpec(wiring.Component):
     """PeerTable with those who hold it: an entry is stored within three cycles, whatever else never goes on.
 
-    Everything that comes from elsewhere is free: headers that nobody takes, answers for which there is no room, the
+    Everything that comes from elsewhere is free: headers that nobody takes, answers for which there is no space, the
     log, the payload.
     """
 
@@ -76,7 +76,7 @@ class PeerStoreSpec(wiring.Component):
 class CompleterSpec(wiring.Component):
     """Completer with 3 places: no write waits for the link; reads are answered in order, each once.
 
-    The link takes completions when it likes, or never; an adapter lets no more requests be under way than there are
+    The link takes completions when it likes, or never; an adapter lets no more requests be in flight than there are
     places. Accesses are performed at once, data comes a cycle later.
     """
 

@@ -16,10 +16,10 @@ __all__ = ["FailingSpec", "FenceOrderSpec", "PacketLogSpec", "RetransmitterSpec"
 
 
 class WindowCreditsSpec(wiring.Component):
-    """Places taken never exceed the window nor fall below zero, if packets are cut only where there is room.
+    """Places taken never exceed the window nor fall below zero, if packets are cut only where there is space.
 
     A context has all its answers if no PDC of its own has a packet on its way. Of a PDC that has lost something there
-    is room for fewer packets, until so many have been answered since.
+    is space for fewer packets, until so many have been answered since.
 
     The environment cuts at most every second cycle, as the Packetizer does, numbers or drops only what was cut, and
     answers only what was numbered; a reference that counts packets by themselves says what that is.
@@ -116,7 +116,7 @@ class WindowCreditsSpec(wiring.Component):
             Assert(credits.closing == closing),
             Assert(credits.caution == caution),
             Assert(~past | (shown == before)),
-            # What the room was two cycles ago lets in no packet too many.
+            # The free space of two cycles ago lets in no packet too many.
             Assert(~dut.space[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
             Cover((waiting == 1) & (unanswered == window - 1)),
             Cover((caution != 0) & (waiting + unanswered == window)),
@@ -133,7 +133,7 @@ class WindowCreditsSpec(wiring.Component):
 
 
 class PacketLogSpec(wiring.Component):
-    """What was written of a packet is read until ``window`` packets of its PDC came after it, through either side;
+    """A packet's record is read until ``window`` packets of its PDC came after it, through either side;
     and so is what was noted of its answer, since it was written for the first time.
     """
 
@@ -213,7 +213,7 @@ class PacketLogSpec(wiring.Component):
 
 
 class RetransmitterSpec(wiring.Component):
-    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and none whose answer was kept but
+    """For any request, the Retransmitter sends again unanswered packets only, and none whose answer was kept but
     the oldest; a failed PDC does not go back.
 
     The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
@@ -244,7 +244,7 @@ class RetransmitterSpec(wiring.Component):
             distance.eq(self.resends.p.psn - self.resend_oldest),
             Assume(~started | ((oldest == self.resend_oldest) & (end == self.resend_end))),
             Assume(outstanding <= self._window),
-            # What the timers promise.
+            # The rules of the timers.
             Assume(~(self.expired | self.given_up | self.released) | ~self.recover),
             Assume(~self.released | held),
             Assume(~self.expired | ~(held | sending_again | failed)),
@@ -266,7 +266,7 @@ class RetransmitterSpec(wiring.Component):
 class FailingSpec(wiring.Component):
     """A PDC that is told to fail is given up at the timers' next visit, whatever else happens to it; once, and no
     other than those told, but by its last timeout, or when it has been refused a PDC too often since it was answered.
-    What was told of it before it was opened anew does not count.
+    Notes from before it was opened anew do not count.
     """
 
     def __init__(self, peers=2):

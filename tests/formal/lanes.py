@@ -36,7 +36,7 @@ NAIVE = {
     Op.FI_CSWAP_GT: lambda target, operand, compare: Mux(compare > target, operand, target),
     Op.FI_MSWAP: lambda target, operand, compare: (operand & compare) | (target & ~compare),
 }
-"""What fi_atomic(3) says of one element."""
+"""One element, as fi_atomic(3) defines the operation."""
 
 
 def proven_ops(datatype: Datatype) -> tuple[Op, ...]:

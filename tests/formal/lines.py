@@ -143,7 +143,7 @@ class _NaiveUse(wiring.Component):
 class LineTableSpec(wiring.Component):
     """LineTable: a line is in one entry at most, no operation is lost or overtaken, no entry leaves too early.
 
-    - Operations leave in the order in which they came, each once and only when there is room, with the entry that
+    - Operations leave in the order in which they came, each once and only when there is space, with the entry that
       holds their line.
     - An entry takes a new line only when it is not in use, and only if the line is in no other entry in use.
     - An operation joins only an entry that was in use when it came or since: no other has the line's newest bytes.
@@ -250,7 +250,7 @@ class LineTableSpec(wiring.Component):
             Assert(patience < 4),
             Cover(dut.hit & fetched_now),
             Cover(dut.allocated & (dut.entry == 2)),
-            # There is room, but the line is another context's.
+            # There is space, but the line is another context's.
             Cover(inside & touches & ~departs & self.space & kept_apart.any()),
             # A set that is full, and another that is not.
             Cover(inside & touches & ~departs & self.space & ~in_use.all()),

@@ -79,7 +79,7 @@ class _NaiveList:
 
 
 class OrderedListsSpec(wiring.Component):
-    """OrderedLists of 4 places, two in a row: every result is that of naive lists, in the cycle that is promised.
+    """OrderedLists of 4 places, two in a row: every result is that of naive lists, and in its cycle.
 
     Commands come in any order and at any time; only UNLINK, REMOVE and REPLACE follow what they have to, and REPLACE
     leaves what is looked for as it is. A naive list changes in the cycle in which its command is first offered and no

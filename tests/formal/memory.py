@@ -380,7 +380,7 @@ class ForwardingSpec(wiring.Component):
             # One commit and one end for each operation, the end not before the commit.
             Assert(~dut.commit.valid | (commits != 0)),
             Assert(~dut.finished | (ends > commits)),
-            # With room and lines there, the pipeline is all that anybody waits for.
+            # With space and lines there, the pipeline is all that anybody waits for.
             Assert(stuck < 2 * max(_NaiveArithmetic.LATENCIES)),
             Cover(valid.all() & looked.all() & (expected[:BITS] == 3) & (expected[-BITS:] == 1)),
             Cover(stuck == 2),

@@ -1,4 +1,4 @@
-"""Messages' sharp edges: slots and receives that were promised before a message is matched; where places begin."""
+"""Messages' sharp edges: slots and receives that were reserved before a message is matched; where places begin."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -17,10 +17,10 @@ _MAX_MESSAGES = 3
 
 
 class SlotCreditsSpec(wiring.Component):
-    """SlotCredits of one context with 4 slots: whoever was promised one finds a free one when he is matched.
+    """SlotCredits of one context with 4 slots: a message that has reserved one finds a free one when it is matched.
 
-    Messages look for a slot and promise it in a later cycle, one at a time. Those on their way are matched one by
-    one: each takes a slot or does not, and in that cycle or later settles its promise; slots that were taken come
+    Messages look for a slot and reserve it in a later cycle, one at a time. Outstanding messages are matched one by
+    one: each takes a slot or does not, and in that cycle or later settles its reservation; slots that were taken come
     back at any time. The context may be disabled at any time: claims of messages from before come late. When its
     lists have been emptied all slots are free.
     """
@@ -43,7 +43,7 @@ class SlotCreditsSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.credits = credits = SlotCredits(1, SLOTS)
-        # The naive account: promised messages of the current generation, and slots in use.
+        # The naive account: reserved messages of the current generation, and slots in use.
         accepted, used = Signal(range(SLOTS + 2)), Signal(range(SLOTS + 1))
         generation = Signal(4)
         was_enabled, settled, seen, has_taken = Signal(), Signal(init=1), Signal(), Signal()
@@ -82,7 +82,7 @@ class SlotCreditsSpec(wiring.Component):
             Assert(~settled | (used + owed <= SLOTS)),
             Assert(~self.take | (used < SLOTS)),
             Assert(accepted <= SLOTS),
-            # Nothing that is free and not promised is kept back.
+            # Nothing that is free and not reserved is kept back.
             Assert(credits.open[0] | self.disable | ~settled | (used + accepted >= SLOTS)),
             # For the induction: how the component keeps the account, and what was seen.
             Assert(credits._reserved[0] == accepted),
@@ -138,7 +138,7 @@ class KeptReceivesSpec(wiring.Component):
             Assume(~self.accept | (~dut.question.valid & (on_the_way < _MAX_MESSAGES))),
             Assume(~self.settle | (on_the_way != 0)),
             Assume(~self.order | ~dut.keeps),
-            # One thing at a time.
+            # One event at a time.
             Assume(~(self.search & (self.settle | self.order))),
         ]
         m.d.sync += [

@@ -1,4 +1,4 @@
-"""The requester's side of PCI Express: tags, room for completions, bytes of writes, order."""
+"""The requester's side of PCI Express: tags, space for completions, bytes of writes, order."""
 
 from unittest import mock
 
@@ -20,9 +20,9 @@ _RECORD = 2
 
 
 class ReadTagsSpec(wiring.Component):
-    """ReadTags: a tag is given only while no read has it, neither one under way nor one that was given up.
+    """ReadTags: a tag is given only while no read has it, neither one in flight nor one that was given up.
 
-    What is asked of a tag that is active is what was stored last.
+    A query of an active tag returns the last stored value.
     """
 
     def __init__(self, tags=4, timeout=0):
@@ -41,7 +41,7 @@ class ReadTagsSpec(wiring.Component):
         outstandings, losts, records = [], [], []
         for tag in range(self._tags):
             active, lost = Signal(name=f"active_{tag}"), Signal(name=f"lost_{tag}")
-            outstanding = Signal(name=f"under_way_{tag}")
+            outstanding = Signal(name=f"in_flight_{tag}")
             record = Signal(_RECORD, name=f"record_{tag}")
             mine = self.updated == tag
             with m.If(ends & mine):
@@ -55,7 +55,7 @@ class ReadTagsSpec(wiring.Component):
                 m.d.sync += [active.eq(1), record.eq(self.start_record)]
                 m.d.comb += [Assert(~active), Assert(~lost)]
             m.d.comb += [
-                # Only what is under way is given up or goes on; what was given up may end.
+                # Only what is in flight is given up or goes on; what was given up may end.
                 Assume(~(mine & (self.update | self.give_up)) | outstanding),
                 Assume(~(mine & self.finish) | outstanding | lost),
                 Assert(dut._active[tag] == active),
@@ -167,7 +167,7 @@ class CompletionCreditsSpec(wiring.Component):
                 with m.If(self.sent_tag == tag):
                     m.d.comb += Assume((remaining[tag] != 0) & ~sent[tag])
                     m.d.sync += sent[tag].eq(1)
-        # The host: a completion of a read under way, cut anywhere.
+        # The host: a completion of a read in flight, cut anywhere.
         tag, inside, left = Signal(range(self.TAGS)), Signal(), Signal(4)
         held_tag = Signal.like(tag)
         now, dwords, taken = Signal(4), Signal(2), Signal(6)
@@ -218,7 +218,7 @@ class WrittenBytesSpec(wiring.Component):
     """WriteRequester: every strobed byte is in exactly one request, in the order of lines, and no other byte is.
 
     Looks at one byte of the host's memory, the one at ``offset`` of any line; the data of all others is zero, for the
-    hardware treats all alike. What was accepted has left when ``settled`` says so. No request is longer than
+    hardware treats all alike. An accepted write has left when ``settled`` says so. No request is longer than
     Max_Payload_Size, crosses a multiple of it, or has byte enables that none may have.
     """
 

@@ -69,7 +69,7 @@ class OldestResentSpec(wiring.Component):
             Assume(~started | ((oldest == self.resend_oldest) & (end == self.resend_end))),
             Assume((outstanding != 0) & (outstanding <= self._window)),
             Assume(self.settled.all() & self.log_granted & self.resends.ready),
-            # What the timers promise.
+            # The rules of the timers.
             Assume(~(self.expired | self.given_up | self.released) | ~self.recover),
             Assume(~self.released | held),
             Assume(~self.expired | ~(held | sending_again | failed)),

@@ -1,4 +1,4 @@
-"""The initiator's request half: places of queues and beats of buffers are promised once."""
+"""The initiator's request half: places of queues and beats of buffers are reserved once."""
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -19,9 +19,9 @@ __all__ = ["FenceSpec", "OperandSpaceSpec", "QueuePlacesSpec"]
 
 
 class QueuePlacesSpec(wiring.Component):
-    """Whatever is fetched, refused, queued and disabled: no request comes without a place, and no place is lost.
+    """No request comes without a place, and no place is lost, for any fetches, refusals, queues and disabling.
 
-    TransmitRing and RequestStore of one context and two peers: places that are free, queued and promised add up.
+    TransmitRing and RequestStore of one context and two peers: places that are free, queued and reserved add up.
     """
 
     def __init__(self, depth=4):
@@ -95,7 +95,7 @@ class QueuePlacesSpec(wiring.Component):
 
 
 class OperandSpaceSpec(wiring.Component):
-    """An OperandRequester asks for no beat without room, loses none, and lets packets sent again go first."""
+    """An OperandRequester asks for no beat without space, loses none, and lets packets sent again go first."""
 
     _PARAMETERS = NicParameters(data_width=128, payload=64)
     _ROOMS = {"operand": 4, "compare": 3}
@@ -147,14 +147,14 @@ class OperandSpaceSpec(wiring.Component):
         m.d.comb += [
             Assume(~freed | (asked > fresh)),
             Assert(asked + Mux(commands.valid, beats, 0) <= capacity),
-            # Nothing is lost: between packets, room is what was not asked for.
+            # Nothing is lost: between packets, space is what was not asked for.
             Assert(~(self.new.ready | self.resends.ready) | (asked + space == capacity)),
             Cover(asked == capacity),
         ]
 
 
 class FenceSpec(wiring.Component):
-    """What has a fence begins, or ends if it is a NOP, only when no packet is on its way of those that it waits for.
+    """A fenced request begins, or ends if it is a NOP, only when no packet that it waits for is outstanding.
 
     Packetizer, ContextOrder and WindowCredits of two contexts and two PDCs, with any request in any turn: what is
     known of packets is two cycles old, and one is cut every two cycles.
@@ -238,7 +238,7 @@ class FenceSpec(wiring.Component):
         m.d.comb += [
             Assume(waiting >= dropped + numbered),
             Assume(unanswered >= answered),
-            # An entry is stored when nothing is under way to it; what was numbered is forgotten.
+            # An entry is stored when nothing is in flight to it; what was numbered is forgotten.
             Assume(~opened | ((waiting == 0) & ~cut)),
         ]
         return (waiting != 0) | (unanswered != 0)

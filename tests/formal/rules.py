@@ -1,4 +1,4 @@
-"""What every specification is made of: the rules of streams, reset, and a look inside a component."""
+"""The parts of every specification: the rules of streams, reset, and a look inside a component."""
 
 from amaranth.hdl import Assert, Assume, Const, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring

@@ -36,7 +36,7 @@ class _NaiveQueue:
 
 
 class QueueSpec(wiring.Component):
-    """What leaves a Queue is what entered it, in order; it has room for its depth; ``level`` counts."""
+    """A Queue's elements leave it in the order of their entry; it has space for its depth; ``level`` counts."""
 
     def __init__(self, depth, width=2):
         self._dut = Queue(width, depth)

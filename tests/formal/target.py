@@ -1,4 +1,4 @@
-"""The target's sharp edges: which packet is executed, which answer may be given again, room for events, counts."""
+"""The target's sharp edges: which packet is executed, which answer may be replayed, space for events, counts."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -30,7 +30,7 @@ WINDOW = 256
 
 
 class SequenceSpec(wiring.Component):
-    """SequenceRules: only the expected packet is accepted, and it always is if there is room; combinational.
+    """SequenceRules: only the expected packet is accepted, and it always is if there is space; combinational.
 
     ``behind`` is any distance below half of all psns.
     """
@@ -93,7 +93,7 @@ class SequenceSpec(wiring.Component):
         )
         same = self.found & (~packet.syn | (before.start == first) | continues)
         late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
-        # The last packet of an opening, of which this is not the next one nor was the last.
+        # The last packet of a connection, of which this is not the next one nor was the last.
         former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         drops_aloud = same & ~is_next & verdict.dropped_sequence & verdict.nack
@@ -105,7 +105,7 @@ class SequenceSpec(wiring.Component):
             Assert(~verdict.accepted | verdict.opens | (same & is_next & ~before.closed)),
             Assert(~verdict.opens | (starts & ~same & ~late & self.available & ~self.remembered)),
             Assert(rules.known == (same | late)),
-            # Packets of an earlier opening open nothing.
+            # Packets of an earlier epoch open nothing.
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
             Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available & ~self.remembered)),
@@ -146,7 +146,7 @@ class SequenceSpec(wiring.Component):
                 | (same & (self.held | (before.nacked & ~packet.retx)))
             ),
             Assert(~verdict.nack | (~verdict.accepted & ~verdict.duplicate)),
-            # A CLOSE of a former opening has been executed: its sender learns that there is no such PDC any more.
+            # A CLOSE of a former epoch has been executed: its sender learns that there is no such PDC any more.
             Assert(~former | verdict.dropped_pdc),
             # Who finds his PDC closed learns whether he did that himself, for as long as it is his.
             Assert(
@@ -166,7 +166,7 @@ class SequenceSpec(wiring.Component):
 
 
 class KeptAnswerSpec(wiring.Component):
-    """An answer is given again only after it was given, in the same epoch, and while it is the one kept.
+    """An answer is replayed only after it was given, in the same epoch, and while it is the one kept.
 
     One PDC with a window of 2; answers are stored (begun) and given in the order of their psns. The solver picks
     an answer to watch: its psn and epoch.
@@ -199,13 +199,13 @@ class KeptAnswerSpec(wiring.Component):
         psn = Mux(self.opens | ~any_begun, self.first, (last + 1)[:32])
         number = (epoch + (self.opens & any_begun))[:2]
         in_turn = Signal()
-        openings = Signal(2)
+        connections = Signal(2)
         m.d.comb += [
             Assume(~self.begins | (level < 2)),
             Assume(~self.turn | ((level != 0) & ~in_turn)),
             Assume(~self.given | in_turn),
-            # Fewer openings than epochs.
-            Assume(~(self.begins & self.opens & (openings == 2))),
+            # Fewer SYNs than epochs.
+            Assume(~(self.begins & self.opens & (connections == 2))),
             store.store.valid.eq(self.begins),
             store.store.answer.psn.eq(psn),
             store.store.answer.epoch.eq(number),
@@ -222,7 +222,7 @@ class KeptAnswerSpec(wiring.Component):
             ]
         left = (level - self.given)[:2]
         with m.If(self.begins):
-            m.d.sync += [last.eq(psn), epoch.eq(number), any_begun.eq(1), openings.eq(openings + self.opens)]
+            m.d.sync += [last.eq(psn), epoch.eq(number), any_begun.eq(1), connections.eq(connections + self.opens)]
         m.d.sync += [level.eq(left + self.begins), in_turn.eq((in_turn | self.turn) & ~self.given)]
         with m.If(self.given):
             m.d.sync += [psns[0].eq(psns[1]), epochs[0].eq(epochs[1])]
@@ -261,11 +261,11 @@ class KeptAnswerSpec(wiring.Component):
 
 
 class EventCreditsSpec(wiring.Component):
-    """EventCredits: a ring of 8 never has more than 4 entries promised, written or not, and not consumed.
+    """EventCredits: a ring of 8 never has more than 4 entries reserved, written or not, and not consumed.
 
-    The driver consumes no more than was written; what is promised is either written or given back, once. Room is
-    found whenever there is some. Requests look for room before they promise it, and find it then, whatever receive
-    descriptors take meanwhile; those look and promise in the same cycle.
+    The driver consumes no more than was written; what is reserved is either written or released, once. Space is
+    found whenever there is some. Requests look for space before they reserve it, and find it then, whatever receive
+    descriptors take meanwhile; those look and reserve in the same cycle.
     """
 
     def __init__(self):

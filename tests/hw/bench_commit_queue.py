@@ -51,7 +51,7 @@ async def what_is_committed_comes_out_and_nothing_else(dut, sink_pace):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def it_takes_no_more_than_its_depth_and_room_says_how_much(dut):
+async def it_takes_no_more_than_its_depth_and_space_says_how_much(dut):
     writer = Writer(dut)
     sink = StreamSink(dut, "o", 16, pace=iter(lambda: False, True))
     await start(dut)

@@ -58,7 +58,7 @@ TAGGED, RELEASED, IN_SLOT = 1, 4, 8
 """The first is a flag of receive descriptors; of events it is 2."""
 RECEIVED, UNEXPECTED, ATOMIC_RECEIVED = 4, 5, 7
 MOST, ROOM = 12, 3 * PAYLOAD
-"""Requests, and bytes of their payloads, that there is certainly room for."""
+"""Requests, and bytes of their payloads, that there is certainly space for."""
 NO_SLOTS = {"resource_index": 1, "job_id": 0xABCDE1, "pid_on_fep": 0x121}
 """A context that takes no messages."""
 
@@ -86,7 +86,7 @@ async def requests_of_two_strangers_are_executed_in_order(dut, pace):
             await ClockCycles(dut.clk, 500)
         if number >= 10 and random.random() < 0.5:
             header = known_pdc(stranger, header)
-        # What the NIC has no room for, it drops.
+        # The NIC drops frames that it has no space for.
         while len(expected) == MOST or sum(size for size, _ in expected) + len(payload) > ROOM:
             assert await bench.receive() == expected.popleft()[1]
         stranger.send(header, payload)
@@ -310,8 +310,8 @@ async def what_overtakes_a_request_is_kept_and_answered_behind_it(dut, pace):
     bench = NicBench(dut, PARAMETERS, PACES[pace])
     await bench.power_up()
     stranger = Stranger(bench, 5, 0)
-    opening = stranger.request(READ)
-    stranger.send(opening)
+    first = stranger.request(READ)
+    stranger.send(first)
     await bench.receive()
     for _ in range(3):
         bench.memory[REGION.start] = data = random.randbytes(16)

@@ -1,6 +1,6 @@
 """The standard buses of the NIC in testbenches: cocotbext-axi's models, slowed down, and rules for the NIC's side.
 
-cocotbext-axi is written by others after the same specifications, so a mistake of ours is not made twice.
+cocotbext-axi is written by others after the same specifications, so a mistake in Amoeba is not made twice.
 """
 
 import logging

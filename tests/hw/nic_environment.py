@@ -1,4 +1,4 @@
-"""What the whole NIC's bench puts around it: buses, a driver in its shortest form, and someone on the link.
+"""The surroundings of the whole NIC in its bench: buses, a driver in its shortest form, and a peer on the link.
 
 Nothing here comes from the model but the declared places of the registers: descriptors, completions and frames
 are typed by hand.
@@ -39,11 +39,11 @@ _EVENT_FIELDS = (
     *("kind", "status", "flags"),
 )
 _EVENTS, _RECEIVES, _COUNTERS, SLOTS = BASE + 0x4000, BASE + 0x5000, BASE + 0x6000, BASE + 0x7000
-"""What only context 0 has, and the event counters."""
+"""Registers of context 0 alone, and the event counters."""
 LOCAL = range(BASE + 0x8000, BASE + 0xC000)
 """Buffers of the driver."""
 REGION = range(BASE + 0xC123, BASE + 0xC123 + 0x1457)
-"""What :data:`KEY` opens: neither its ends nor its length are aligned."""
+"""The region of :data:`KEY`: neither its ends nor its length are aligned."""
 CLOSED = range(BASE + 0xF000, BASE + SIZE)
 """A page that the host refuses."""
 KEY = 0xFEDC_BA98_7654_3210

@@ -1,4 +1,4 @@
-"""What the benches of the whole NIC have in common: its parameters, the codes of its frames, and who answers it.
+"""Common parts of the benches of the whole NIC: its parameters, the codes of its frames, and the peer that answers.
 
 Parameters: ``width``; ``payload``. The NIC has 2 contexts, 16 keys, 4 peers, 4 target PDCs, a window of 8 and
 executes INT64 and UINT64.

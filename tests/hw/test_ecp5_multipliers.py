@@ -82,7 +82,7 @@ def register_count(cells):
 
 
 def held(cell):
-    """Which registers a block has."""
+    """The registers of a block."""
     return {name.split("_")[1] for name, value in cell["parameters"].items() if value == "CLK0"}
 
 

@@ -1,4 +1,4 @@
-"""What is run for synthesis, and what is read from the logs of place and route."""
+"""The commands of synthesis, and the figures from the logs of place and route."""
 
 import json
 import os

@@ -48,7 +48,7 @@ def _ip(number):
 def transport_bytes(header, payload):
     """PDS, SES and payload of a frame, without CRC; fields that are not given are zero."""
     h = {**_NOTHING, **header}
-    # PDC 0 is nobody's.
+    # PDC 0 does not exist.
     spdcid, dpdcid = (h["spdcid"] + 1) % (1 << 16), (h["dpdcid"] + 1 - h["syn"]) % (1 << 16)
     retx = 0x10 if h["retx"] else 0
     flags = (0x0C if h["syn"] else 0x08) | retx

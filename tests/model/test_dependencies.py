@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "hw" / "amoeba_hw" / "README.md"
 
 
 def table() -> dict[str, set[str]]:
-    """What each thing of the table waits for."""
+    """The entries of the table that each one waits for."""
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition("## Permitted waits")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.*?) \|", section, re.MULTILINE)
@@ -91,7 +91,7 @@ def steps_of(own: Nic, other: Nic, rules: Rules) -> Iterator[tuple[Nic, Nic]]:
 
 
 def taken(own: Nic, other: Nic, frame: str, rules: Rules) -> Iterator[tuple[Nic, Nic]]:
-    """What may become of the frame that is next to be taken; nothing: it waits."""
+    """The possible fates of the next frame; nothing: it waits."""
     if frame == "q":
         if not own.stored:
             yield own._replace(stored=1), other

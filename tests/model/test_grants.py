@@ -42,7 +42,7 @@ def ranges(draw):
 
 
 steps = st.lists(st.one_of(ranges(), st.integers(0, 100)), max_size=40)
-"""What is added, or which of what is there is removed."""
+"""The grant that is added, or the one that is removed."""
 
 
 def addresses(parts):
@@ -158,7 +158,7 @@ def test_what_cannot_be_addressed_cannot_be_granted(iova, host, length):
 
 
 def reach(grants, start, end):
-    """Who may (read, write) each of these bytes, of contexts 0 to 2 and those to whom nothing was granted alone."""
+    """The accesses (read, write) to each of these bytes, of contexts 0 to 2 and of a context without grants."""
     return [
         [tuple(grants.allows(at, 1, write, context) for write in (False, True)) for context in (0, 1, 2, None)]
         for at in range(start, end)

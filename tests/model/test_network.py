@@ -1,6 +1,6 @@
 """The network: who gets which frame when, what may go wrong on the way, and that all of it is accounted for.
 
-Covers ``impairments.py``.
+Covers ``frames.py`` and ``impairments.py``.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ def test_frames_that_leave_at_the_same_cycle_arrive_in_the_order_of_attachment()
 
 
 def test_a_device_whose_clock_is_ahead_does_not_overtake_others():
-    """It sends at cycle 450 before the network has come there; another device's frame of cycle 50 goes first."""
+    """A device sends at cycle 450 before the network has come there; another's frame of cycle 50 goes first."""
     network, devices = connected([], [(150, frame_to(2, b"second"))], [])
     devices[0].run_until(450)
     devices[0].send(frame_to(2, b"third"))
@@ -113,7 +113,7 @@ def test_what_cannot_be_attached_or_built_is_refused():
         Network(0)
 
 
-# One thing going wrong at a time
+# One fault at a time
 
 
 def test_a_perfect_link_changes_nothing():

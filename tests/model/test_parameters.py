@@ -1,4 +1,4 @@
-"""Which sizes fit together to a NIC."""
+"""The sizes that fit together to a NIC."""
 
 import pytest
 from amoeba_model.parameters import NicParameters

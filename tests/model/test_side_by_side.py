@@ -98,7 +98,7 @@ def test_all_run_in_the_calling_thread_where_threads_are_not_worth_it_or_not_saf
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, True), (False, True), (True, False), (False, False)])
-def test_nics_take_turns_while_one_may_write_what_the_other_may_access(first, second):
+def test_nics_alternate_while_one_may_write_what_the_other_may_access(first, second):
     one, two = CompiledDevice("one"), CompiledDevice("two")
     network = network_of(one, two)
     one.grants.add(1000, 100, first)
@@ -111,7 +111,7 @@ def test_nics_take_turns_while_one_may_write_what_the_other_may_access(first, se
     assert one.threads != two.threads
 
 
-def test_nics_whose_grants_translate_addresses_take_turns():
+def test_nics_whose_grants_translate_addresses_alternate():
     one, two = CompiledDevice("one"), CompiledDevice("two")
     network = network_of(one, two)
     one.grants.add(1000, 100, False, host_address=5000)

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 from amoeba_model.device import DeviceError
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import PERFECT, Impairments
-from amoeba_model.network import Frame, Network
+from amoeba_model.network import Network
 from amoeba_model.nic import ModelDevice
 from amoeba_model.switch import Switch, congestion_experienced
 from amoeba_model.wire.codec import FrameHeader, decode, encode
@@ -132,7 +133,7 @@ def test_what_does_not_fit_behind_what_waits_is_dropped_at_its_tail():
     assert accounted(network)
 
 
-def test_a_dropped_frame_leaves_room_for_a_shorter_one_behind_it():
+def test_a_dropped_frame_leaves_space_for_a_shorter_one_behind_it():
     long, short = burst(1, 4, 300), [(1, frame_to(1, b"\0\x63"))]
     network, devices = connected(Switch(buffer=1000, rate=1), long + short, [])
     run(network, 50)
@@ -236,7 +237,7 @@ def test_nothing_begins_to_leave_for_a_nic_that_has_told_the_switch_to_stop():
     says = {1: [(55, True), (2050, False)]}
     network, devices = connected(LOSSLESS, burst(1, 3, 320, start=40, gap=20), [], obey=True, says=says)
     run(network, 30)
-    # 40, 60 and 80 are when they begin to leave; the switch hears of the stop in cycle 155, of its end in 2150
+    # 40, 60 and 80 are when they begin to leave; the switch is notified of the stop in cycle 155, of its end in 2150
     assert [cycle for cycle, _ in devices[1].arrived] == [160, 2160, 2170]
 
 
@@ -347,7 +348,7 @@ def test_senseless_switches_are_refused(options: dict[str, int], message: str):
 
 
 @pytest.mark.parametrize("name", ["buffer", "nic_buffer"])
-def test_one_that_could_not_keep_its_promise_to_lose_nothing_is_refused(name: str):
+def test_one_that_could_not_keep_its_guarantee_to_lose_nothing_is_refused(name: str):
     with pytest.raises(DeviceError, match=f"latency of 1000 cycles, a switch needs .* bytes of {name}"):
         Network(1000, switch=Switch(pause=True, **{"buffer": 1 << 20, "nic_buffer": 1 << 20, name: 10_000}))
     Network(1000, switch=Switch(pause=False, buffer=10_000))

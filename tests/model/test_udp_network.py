@@ -364,7 +364,7 @@ def test_a_probe_is_answered_and_is_no_traffic(outsider):
     assert (network.malformed, network.traffic.sent) == (0, 0)
 
 
-def test_a_process_that_was_never_heard_of_is_waited_for(outsider):
+def test_a_process_that_has_sent_nothing_is_waited_for(outsider):
     network, plain = outsider
     plain.close()
     network.devices[0].send(frame_to(1))

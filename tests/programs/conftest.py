@@ -1,4 +1,4 @@
-"""Programs of others, unchanged, on NICs of ours."""
+"""Programs of others, unchanged, on Amoeba's NICs."""
 
 import os
 import sys

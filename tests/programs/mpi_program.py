@@ -57,7 +57,7 @@ def datatypes():
 
 
 def _accumulated(name):
-    """What all ranks' values 3, 5, 7 ... make of 6, in any order that gives the same."""
+    """The result of all ranks' values 3, 5, 7 ... on 6, in any order that gives the same."""
     values = [2 * each + 3 for each in range(size)]
     kinds = {
         "sum": lambda: 6 + sum(values), "prod": lambda: 6 * int(np.prod(values)), "min": lambda: min(6, *values),

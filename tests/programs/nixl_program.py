@@ -11,7 +11,7 @@ DEADLINE = 60
 
 
 def until(condition):
-    """What is true within a minute."""
+    """Wait up to a minute until this is true, and return it."""
     end = time.monotonic() + DEADLINE
     while not (found := condition()):
         assert time.monotonic() < end

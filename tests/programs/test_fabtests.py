@@ -1,4 +1,4 @@
-"""libfabric's own tests, its quick list of release 1.17.0, on NICs of ours."""
+"""libfabric's own tests, its quick list of release 1.17.0, on Amoeba's NICs."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def check(test, programs, host, environment, timeout):
     assert all(each.status == 0 for each in ended), "\n".join(map(str, ended))
 
 
-def test_at_least_eighty_of_the_list_are_tests_of_ours():
+def test_at_least_eighty_of_the_list_are_run_here():
     assert len(LISTED) == 84
     assert {test.command for test in LISTED} >= QUICK
     left_out = [test for test in LISTED if test.left_out]

@@ -20,7 +20,7 @@ def environment(commands_environment):
 
 
 def counts_of(command, environment, *options, parts=("collectives",)):
-    """What ``amoeba COMMAND mpiexec -n 2 ./program`` tells at the end."""
+    """The last lines of ``amoeba COMMAND mpiexec -n 2 ./program``."""
     ended, counts = run_counted(command, [*options, "-n", "2", sys.executable, str(PROGRAM), *parts], environment)
     assert "every part is right" in ended.output, ended
     return counts

@@ -88,7 +88,7 @@ def test_ucp_hello_world_on_rtl(libucp_environment, hello_world, port):
         ("keepalive", "client", "failure handler called with status -80"),
     ],
 )
-def test_ucp_hello_world_hears_of_a_peer_that_is_killed(libucp_environment, hello_world, port, failure, who, said):
+def test_ucp_hello_world_reports_a_peer_that_is_killed(libucp_environment, hello_world, port, failure, who, said):
     environment = libucp_environment | {"UCX_KEEPALIVE_INTERVAL": "1s"}
     command = [hello_world, "-p", str(port), "-e", failure]
     server, client = run_pair(
@@ -106,7 +106,7 @@ def test_ucp_hello_world_hears_of_a_peer_that_is_killed(libucp_environment, hell
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["stream", "tag", "am"])
 def test_ucp_client_server(libucp_environment, client_server, port, kind, device):
-    times = "1" if kind == "am" else "4"  # its server has room for one active message, and loses others
+    times = "1" if kind == "am" else "4"  # its server has space for one active message, and loses others
     command = [client_server, "-p", str(port), "-c", kind, "-s", "3000", "-v", "3", "-i", times]
     environment = libucp_environment | {"AMOEBA_DEVICE": device}
     server, client = run_pair(

@@ -24,7 +24,7 @@ def fetched(*releases):
 
 
 def executed(command, arguments, environment):
-    """What a program printed, and the operations by kind that its NICs executed."""
+    """The output of a program, and the operations by kind that its NICs executed."""
     ended, counts = run_counted(command, arguments, environment, 200)
     assert (counts["nics"], counts["failed"], counts["warning"]) == (2, 0, None)
     return ended, counts["operations"]
@@ -82,7 +82,7 @@ def test_open_mpi_5(commands_environment, command):
 
 
 def test_nixl(commands_environment):
-    """It brings a UCX under another name: the warning to programs without NICs says which variable helps."""
+    """The wheel brings a UCX under another name: the warning to programs without NICs says which variable helps."""
     environment = fetched("nixl-cu12==1.5.1").found(commands_environment)
     program = [sys.executable, str(Path(__file__).with_name("nixl_program.py"))]
     _, told = run_counted("ucx-run", ["true"], environment)

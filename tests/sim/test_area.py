@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted(cache, monkeypatch):
-    """What Yosys was given; it answers at once, with the length of it."""
+    """The input of Yosys; it answers at once, with the input's length."""
     given = []
 
     def count(text):

@@ -19,7 +19,7 @@ BEAT = data.StructLayout({"data": 128, "last": 1})
 
 @pytest.fixture(autouse=True)
 def runs(monkeypatch, tmp_path):
-    """What failed runs leave goes away with the test."""
+    """Files of failed runs go away with the test."""
     monkeypatch.setattr(cocotb_runner, "_runs_directory", lambda: tmp_path)
     return tmp_path
 

@@ -64,7 +64,7 @@ def transfer(generator, local, remote):
 
 
 def run(library, seed):
-    """What two such NICs show of a random program, and when, and what is in memory afterwards."""
+    """The events of a random program on two such NICs, their cycles, and the memory afterwards."""
     generator = random.Random(seed)
     stall = generator.choice([0.0, 0.1, 0.4])
 

@@ -1,1 +1,1 @@
-"""What tests of several devices and layers share."""
+"""Helpers of tests of several devices and layers."""

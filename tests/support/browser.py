@@ -36,7 +36,7 @@ class Visit:
 
 @contextlib.contextmanager
 def chromium(*, dark: bool = False, width: int = 1280, height: int = 900) -> Iterator[Visit]:
-    """A browser of its own. Skips the test where there is none."""
+    """A browser of its own. Skips the test on machines without one."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra dev")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:

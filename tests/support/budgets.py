@@ -1,4 +1,4 @@
-"""What each test file may take, and the order in which they start: ``tests/budgets.toml``.
+"""The budget of each test file, and the order in which the files start: ``tests/budgets.toml``.
 
 Files over their budget are named at the end of a run. They fail nothing: a busy machine is no fault.
 """
@@ -66,7 +66,7 @@ class Budgets:
             items.sort(key=lambda item: order.get(_file_of(item.nodeid), len(order)))
 
     def pytest_runtest_logstart(self) -> None:
-        """What came before a test, as the NIC's build, is not its own."""
+        """Time from before a test, as of the NIC's build, is not its own."""
         self._last = _processor_time()
 
     @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,6 @@
 """A kernel with VFIO, for tests: type 1's rules in front of vfio-user servers.
 
-What the driver opens, maps and asks goes to a :class:`Client` of the server of each function. Memory of this process
+The driver's calls go to a :class:`Client` of the server of each function. Memory of this process
 becomes memory that a server can map, where it lies: pages are copied to a memfd, which then takes their place. So the
 driver's own pages are shared as a board would share them, and a map that is left behind names the old page.
 """
@@ -136,7 +136,7 @@ def _runs(places):
 
 
 def _rights(start, end):
-    """What this process may do with all of [start, end); None if part of it is not there."""
+    """The access of this process to all of [start, end); None if a part is missing."""
     rights, at = _PROT_READ | _PROT_WRITE, start
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -193,7 +193,7 @@ class _Words:
 
     def __setitem__(self, index, value):
         assert 0 <= index < len(self)
-        with contextlib.suppress(OSError):  # nobody hears of a posted write that is lost
+        with contextlib.suppress(OSError):  # nobody is notified of a posted write that is lost
             self._client.post(Region.BAR0, 4 * index, struct.pack("<I", value))
 
 

@@ -1,6 +1,6 @@
-"""A program whose children end in every way there is, while its operations are under way.
+"""A program whose children end in every way there is, while its operations are in flight.
 
-Arguments: kinds of devices, progress. What it prints at last is how many operations its queue has told of, and how
+Arguments: kinds of devices, progress. At last it prints how many operations its queue has reported, and how
 often each was done. Children print nothing; what goes wrong in one is an exit status.
 """
 

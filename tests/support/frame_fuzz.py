@@ -46,7 +46,7 @@ def seal(frame: bytes, source: int) -> bytes:
 
 @dataclass
 class _Pdc:
-    """What an attacker has sent in good order through one PDC."""
+    """The packets that an attacker has sent in good order through one PDC."""
 
     start_psn: int = 0x7000_0000
     next_psn: int = 0x7000_0000
@@ -72,7 +72,7 @@ class Attacker:
     def frame(self) -> bytes:
         """Any frame. Every other is the next packet of an open PDC, some come again, the others are anything.
 
-        What comes again is as it was, or another packet of the same psn: it gets the answer that the first one got.
+        A repetition is the same packet, or another one of the same psn: it gets the answer of the first one.
         """
         generator = self._generator
         source = generator.choice(self.ADDRESSES)

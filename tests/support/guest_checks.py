@@ -34,7 +34,7 @@ class Party:
         self.region = self.owner.mr_reg(self.table, ALL)
 
     def add(self, region=None):
-        """What a fetching addition of 5 fetches."""
+        """The result of a fetching addition of 5."""
         region = region or self.region
         fetched = np.zeros(1, np.uint64)
         self.client.fetch_atomic(np.full(1, 5, np.uint64), fetched, self.peer, region.address, region.key, Op.FI_SUM)

@@ -30,7 +30,7 @@ SLAB = 4096
 COUNTER, SWAPPED, DATA = 0, 64, 128
 LONGEST = SLAB - DATA
 PLACES = 16
-"""Requests that a flow has under way at most."""
+"""Requests that a flow has in flight at most."""
 RING = 6
 GUARD = b"\xa5"
 KINDS = ("add", "fetch", "swap", "write", "read", "close")
@@ -46,23 +46,23 @@ _WORD = {"datatype": Datatype.FI_UINT64, "length": 8}
 
 @dataclass(eq=False)
 class Request:
-    """What was posted, what it must bring, and what comes of it."""
+    """A posted operation, its required results, and its results."""
 
     kind: str
     number: int
     place: int
-    """Which of the flow's local buffers it uses."""
+    """The number of the flow's local buffer that it uses."""
     posted: int
     """In this cycle."""
     data: bytes | None = None
-    """What it must find; None: it fetches nothing."""
+    """The value that it must find; None: it fetches nothing."""
     before: list[bytes] = field(default_factory=list)
     """The flow's memory before each of its packets."""
     status: int | None = None
 
 
 class Flow:
-    """What one context does to one region of another host's."""
+    """The operations of one context on one region of another host's."""
 
     def __init__(self, number: int, host: "Host", context: int, target: "Host", entry: int) -> None:
         self.number, self.host, self.context, self.target, self.entry = number, host, context, target, entry
@@ -86,7 +86,7 @@ class Flow:
         return f"flow {self.number}, context {self.context} of {self.host.name} to {self.target.name}"
 
     def open(self, key: int, psn: int) -> None:
-        """Let its key and its peer entry be new ones; nothing is under way."""
+        """Let its key and its peer entry be new ones; nothing is in flight."""
         self.close_key()
         self.key = key
         self.slot = self.target.nic.key(key, self.region.address + SLAB, SLAB)
@@ -178,7 +178,7 @@ class Flow:
             assert found == request.data, f"{self.name}: {request.kind} {request.number} found what is not there"
 
     def interrupt(self, *, ended: bool) -> None:
-        """Leave open how far it has come; ``ended``: nothing of what is under way will be reported any more."""
+        """Leave open how far it has come; ``ended``: nothing of what is in flight will be reported any more."""
         if not self.stale:
             self.doubtful = list(self.outstanding)
         self.stale = True
@@ -203,7 +203,7 @@ class Flow:
         self.found = found
 
     def check(self) -> None:
-        """At the end, with nothing under way."""
+        """At the end, with nothing in flight."""
         assert self.region[SLAB : 2 * SLAB] == bytes(self.content), f"{self.name}: memory is not what was written"
         guard = GUARD * SLAB
         assert self.region[:SLAB] == self.region[2 * SLAB :] == guard, f"{self.name}: bytes beside its region"
@@ -250,7 +250,7 @@ class Host:
 
     @property
     def overflowed(self) -> int:
-        """Frames that its MAC had no room for since then."""
+        """Frames that its MAC had no space for since then."""
         return self.device.overflowed - self._overflowed
 
     def reset(self) -> None:

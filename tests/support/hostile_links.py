@@ -63,7 +63,7 @@ _ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
-"""What becomes of a frame that counts as received: exactly one of these."""
+"""The fates of a received frame: exactly one of these."""
 
 
 @dataclass(eq=False)
@@ -86,7 +86,7 @@ class Flow:
 
 @dataclass(eq=False)
 class Host:
-    """A NIC, the memory behind it, and what its contexts have under way."""
+    """A NIC, the memory behind it, and what its contexts have in flight."""
 
     nic: RawNic
     contexts: list[RawContext]
@@ -207,7 +207,7 @@ class World:
     # Posting
 
     def post(self, flow: Flow, kind: str, seed: int) -> bool:
-        """Post a request, or a chain of them; False if there is no room, or the PDC waits to be opened anew."""
+        """Post a request, or a chain of them; False if there is no space, or the PDC waits to be opened anew."""
         generator = random.Random(f"{kind}/{seed}")
         pieces = generator.randint(2, 3) if kind == "chain" else 1
         host = self._host_of(flow)

@@ -1,6 +1,6 @@
-"""Who means harm to honest work: somebody on the network, and a context next door. Each does what a seed says.
+"""Attackers of honest work: somebody on the network, and a context next door. Each acts by a seed.
 
-They keep to what docs/security.md says that they can do, and nobody can: whoever has seen a packet that is under way
+They keep to what docs/security.md says that they can do, and nobody can: whoever has seen a packet that is in flight
 can forge its answer, so nobody here does; but all that was seen is sent again, and what is forged is guessed.
 """
 
@@ -57,11 +57,11 @@ class Outsider:
         return self._attackers[self._hosts.index(host)].frame()
 
     def _flood(self, host: Host, generator: random.Random) -> bytes:
-        """Openings under any name, without a key."""
+        """SYNs under any name, without a key."""
         source = 0x0B00_0000 | generator.getrandbits(16)
-        return encode(self._opening(host, generator, generator.getrandbits(16)), b"", Attacker.MAC, source)
+        return encode(self._first_packet(host, generator, generator.getrandbits(16)), b"", Attacker.MAC, source)
 
-    def _opening(self, host: Host, generator: random.Random, spdcid: int) -> FrameHeader:
+    def _first_packet(self, host: Host, generator: random.Random, spdcid: int) -> FrameHeader:
         context = generator.choice(host.contexts)
         return FrameHeader(
             mac=host.mac, ip=host.ip, port=1, psn=generator.getrandbits(32), clear_psn_offset=0xFFFF, spdcid=spdcid,
@@ -74,7 +74,7 @@ class Outsider:
         """In the name of somebody honest, for a PDC in use, with psn, or message and job, guessed."""
         other = generator.choice([each for each in self._hosts if each is not host])
         number = generator.randrange(8)
-        header = self._opening(host, generator, number)
+        header = self._first_packet(host, generator, number)
         match generator.randrange(5):
             case 0:
                 pass
@@ -107,15 +107,15 @@ class Outsider:
         return None
 
     def _replay(self, host: Host, generator: random.Random) -> bytes:
-        """What was seen on its way to the NIC, mostly of late; as it was. None of an opening that is closed."""
+        """A packet that was seen on its way to the NIC, mostly a recent one; none of a closed connection."""
         seen = [frame.data for _, frame in self._network.log if frame.data[:6] == _mac(host)]
         if not seen:
             return b""
         frame = generator.choice(seen[-_RECENT:] if generator.random() < 0.7 else seen)
-        return b"" if self._is_of_a_closed_opening(frame) else frame
+        return b"" if self._is_of_a_closed_connection(frame) else frame
 
-    def _is_of_a_closed_opening(self, frame: bytes) -> bool:
-        """It may be executed again once the closed PDC's place is another's: row 5 of docs/security.md, open."""
+    def _is_of_a_closed_connection(self, frame: bytes) -> bool:
+        """The packet may be executed again once its PDC's place is another's: row 5 of docs/security.md, open."""
         for device, seen in self._network.log[self._looked_at :]:
             decoded = decode(seen.data)
             if device is not self._device and isinstance(decoded, DecodedFrame):

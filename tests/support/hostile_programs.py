@@ -37,7 +37,7 @@ _ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
-"""What becomes of a frame that counts as received: exactly one of these."""
+"""The fates of a received frame: exactly one of these."""
 
 SMALL_WITH_TENANT = replace(SMALL, contexts=4, peers=8, target_pdcs=16, out_of_order_entries=8)
 """Built in two minutes; a quarter of the PDCs and slots that floods have to take."""
@@ -73,7 +73,7 @@ def make_program(seed: int, length: int) -> Program:
 
 @dataclass
 class Report:
-    """What a program leaves behind, and what happened meanwhile."""
+    """The state behind a program, and the events of its run."""
 
     memory: tuple[bytes, ...]
     """Of each flow: the same on every device."""
@@ -146,7 +146,7 @@ class World:
             for flow in self.flows:
                 if flow.outstanding:
                     age = self.network.now - flow.outstanding[0].posted
-                    assert age < BOUND, f"{flow.name}: a request is under way for {age} cycles"
+                    assert age < BOUND, f"{flow.name}: a request is in flight for {age} cycles"
                     self.longest = max(self.longest, age)
 
     def _reap(self, host: Host) -> None:
@@ -160,14 +160,14 @@ class World:
                 flow.complete(entry)
 
     def _until(self, flow: Flow, most: int) -> None:
-        """Wait until no more than that many requests of a flow are under way."""
+        """Wait until no more than that many requests of a flow are in flight."""
         while len(flow.outstanding) > most:
             self.step()
 
     # Honest work
 
     def post(self, flow: Flow, kind: str, seed: int) -> None:
-        """Post a request when there is room for it; in a flow that was cut short, once it has been opened anew."""
+        """Post a request when there is space for it; in a flow that was cut short, once it has been opened anew."""
         if flow.stale:
             self._open_anew(flow)
         self._until(flow, PLACES - 1)
@@ -190,7 +190,7 @@ class World:
         flow.interrupt(ended=ended)
 
     def reset(self, host: Host) -> None:
-        """Everything that it has under way is gone; what others ask of it is known to nobody there."""
+        """Everything that it has in flight is gone; what others ask of it is known to nobody there."""
         for flow in self.flows:
             if host in (flow.host, flow.target):
                 self._cut_short(flow, ended=flow.host is host)
@@ -208,7 +208,7 @@ class World:
                 self._let_in(other)
 
     def restart(self, host: Host, number: int) -> None:
-        """A context ends with all that it has under way. Its peer entries are used again when a CLOSE is through."""
+        """A context ends with all that it has in flight. Its peer entries are used again when a CLOSE is through."""
         flows = [flow for flow in self.flows if (flow.host, flow.context) == (host, number)]
         for flow in flows:
             self._cut_short(flow, ended=True)
@@ -217,7 +217,7 @@ class World:
             self._post(flow, "close")
 
     def give_up(self, flow: Flow) -> None:
-        """The host gives a peer up: all that is under way to it ends at once."""
+        """The host gives a peer up: all that is in flight to it ends at once."""
         self._cut_short(flow)
         flow.host.nic.set("peers", fail=flow.entry)
         flow.host.nic.settle()
@@ -302,7 +302,7 @@ class World:
 def run(
     kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: Switch | None = None, small: bool = False
 ) -> Report:
-    """Perform a program on NICs of these kinds. Whatever goes wrong is an AssertionError with the command for it."""
+    """Perform a program on NICs of these kinds. A failure is an AssertionError with the command that repeats it."""
     world = World(kinds, seed, switch, SMALL_WITH_TENANT if small else None)
     try:
         for action in program:
@@ -361,7 +361,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--length", type=int, default=200, help="actions of the seed's program")
     parser.add_argument("--actions", help="the program itself")
     parser.add_argument("--pause", action="store_true", help="through a switch that lets nothing be lost")
-    parser.add_argument("--drop", action="store_true", help="through a switch that drops what has no room")
+    parser.add_argument("--drop", action="store_true", help="through a switch that drops frames without space")
     parser.add_argument("--small", action="store_true", help="NICs with few contexts, peers and PDCs")
     parser.add_argument("--programs", type=int, default=1, help="with seeds from --seed on")
     parser.add_argument("--shrink", action="store_true", help="look for the shortest part that fails")

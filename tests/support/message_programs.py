@@ -169,7 +169,7 @@ class _Posted:
 
 @dataclass
 class PlainMailbox:
-    """What context 0 does with messages and receive descriptors, as hw/amoeba_hw/messages/README.md says."""
+    """The behaviour of context 0 with messages and receive descriptors, as hw/amoeba_hw/messages/README.md says."""
 
     receives: int
     slots: int
@@ -214,7 +214,7 @@ class PlainMailbox:
         self.posted, self.waiting, self.orders, self.taken = [], [], [], set()
 
     def _go_on(self) -> None:
-        """Whatever may happen happens: descriptors as soon as they may, messages as long as they have a place."""
+        """Every possible event occurs: descriptors as soon as they may, messages as long as they have a place."""
         while True:
             order = self.orders[0] if self.orders else None
             if order is not None and not (self._posts(order) and len(self.posted) == self.receives):
@@ -383,7 +383,7 @@ class _Runner:
             for source in range(2):
                 pair.initiator.peer(source + 2 * target, remote, context=source)
         self._results: tuple[deque[int], deque[int]] = (deque(), deque())
-        """Where each source's messages under way put what they fetch."""
+        """Where each source's messages in flight put what they fetch."""
         self._posted = 0
         self._records = pair.initiator.buffer((_LONGEST + 1) * RENDEZVOUS.size)
         for length in range(_LONGEST + 1):

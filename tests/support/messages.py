@@ -14,7 +14,7 @@ INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 
 
 def valid(event: dict[str, int]) -> dict[str, int]:
-    """What an event says: fields that are not 0, flags without the phase."""
+    """The fields of an event that are not 0, flags without the phase."""
     event = {**event, "flags": event["flags"] & ~EventFlags.PHASE}
     return {name: value for name, value in event.items() if value}
 
@@ -75,7 +75,7 @@ class Mailbox:
         return entry["status"]
 
     def events(self, count: int) -> list[dict[str, int]]:
-        """What the next events say; there must be so many, and no more."""
+        """The fields of the next events; there must be so many, and no more."""
         events = [valid(self.context.event()) for _ in range(count)]
         self.pair.run(5)
         assert self.context.poll_event() is None

@@ -1,4 +1,4 @@
-"""What a target keeps because it came before its turn is counted when it is executed or thrown away."""
+"""Packets that a target keeps because they came early are counted when they are executed or thrown away."""
 
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.wire.codec import FrameHeader, encode
@@ -15,7 +15,7 @@ _TIMEOUT = 1_000
 
 
 def throw_away_kept(nic: RawNic, network: Network) -> int:
-    """Let a NIC where nothing is under way throw away whatever it keeps; how many frames were sent to it for that.
+    """Let a NIC where nothing is in flight throw away whatever it keeps; how many frames were sent to it for that.
 
     Somebody new takes all slots, once what is in them is late, and closes his PDC.
     """

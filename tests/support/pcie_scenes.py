@@ -109,7 +109,7 @@ def awaited(fabric, kernel):
 
 
 def automatic(fabric, kernel):
-    """What goes on while the program sleeps, and what it costs to sleep."""
+    """The progress of devices while the program sleeps, and the cost of sleeping."""
     scene = Scene(fabric, kernel)
     near = scene.endpoints[0]
     counter, done = scene.domains[0].cntr_open(), scene.domains[0].cntr_open()

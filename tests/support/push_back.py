@@ -38,7 +38,7 @@ def exchange(
 ) -> World:
     """Let each flow of all NICs, to all others at once, do that many READs, WRITEs and fetching additions; the world.
 
-    All is posted as soon as there is room. What completes is compared with the scoreboard, as memory is.
+    All is posted as soon as there is space. Completions are compared with the scoreboard, as memory is.
     """
     return _run(kinds, switch, seed, requests, impairments, parameters, threads, patience, into=None)
 

@@ -1,15 +1,16 @@
-"""What networks do to frames: losing, repeating, delaying and damaging them."""
+"""The faults of networks: frames are lost, repeated, delayed and damaged."""
 
 import random
 from collections.abc import Callable, Iterable
 
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.frames import Frame
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode
 
 __all__ = ["Fate", "Saboteur", "arrives", "chance", "losing"]
 
 Fate = Callable[[bytes], Iterable[tuple[int, bytes]]]
-"""What becomes of a frame: what arrives instead of it, and how many steps of the network later."""
+"""The fate of a frame: the frames that arrive instead, and how many steps of the network later."""
 
 
 def arrives(frame: bytes) -> list[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""What memory and applications must look like afterwards, given the order in which a target executed its packets.
+"""The required memory and completions, given the order in which a target executed its packets.
 
 It takes that order from the target's trace and everything else from what was posted: how requests are cut into
 packets, what each does to memory, what it answers. Arithmetic is the model's, which has tests of its own.
@@ -46,9 +46,9 @@ class Posted:
     before: list["Posted"] = field(default_factory=list)
     """Earlier pieces of its chain."""
     status: int | None = None
-    """Of its completion; None while there is none."""
+    """Of its completion; None until it completes."""
     data: bytes = b""
-    """What its result buffer held then."""
+    """The content of its result buffer then."""
 
     @property
     def opcode(self) -> int:
@@ -126,7 +126,7 @@ class Memory:
         self._check_execution([psn for psn, code in checked if code == OK], executed)
 
     def _check_execution(self, accepted: list[int], executed: list[int]) -> None:
-        """What was accepted went through the atomic unit once, and what concerns one line only in the same order.
+        """Accepted requests went through the atomic unit once, and those of one line only in the same order.
 
         Requests for other lines may pass one that waits for its line to be read.
         """

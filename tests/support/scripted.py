@@ -3,7 +3,8 @@
 from collections import deque
 
 from amoeba_model.device import DeviceError, DmaFault
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.frames import Frame
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["ScriptedDevice", "frame_to", "mac_of"]
@@ -37,7 +38,7 @@ class ScriptedDevice(SimulatedDevice):
 
     @property
     def frames(self) -> list[bytes]:
-        """What arrived, without the cycles."""
+        """The arrived frames, without the cycles."""
         return [frame for _, frame in self.arrived]
 
     @property

@@ -79,7 +79,7 @@ class Stranger:
         return self.header(**{**values, **fields})
 
     def answers(self) -> list[DecodedFrame]:
-        """What the target has sent to this stranger since the last call."""
+        """The frames that the target has sent to this stranger since the last call."""
         log = self.pair.network.log[self._seen :]
         self._seen = len(self.pair.network.log)
         frames = [decode(frame.data) for _, frame in log if frame.data[:6] == self.mac.to_bytes(6, "big")]

@@ -30,7 +30,7 @@ ANSWERS = [
     ("read-only memory, to write", errno.EFAULT),
     ("read-only memory, to read", 0),
 ]
-"""What is tried, and the error number or, for what is unmapped, how many bytes that were."""
+"""The attempted call, and its error number or, for an unmapping, its number of bytes."""
 
 
 def ask(function, file):

@@ -23,7 +23,7 @@ TIMING_COUNTERS = {Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS, C
 
 @dataclass
 class Outcome:
-    """What a program did: compare two of them with ``==``."""
+    """The results of a program: compare two of them with ``==``."""
 
     memory: bytes
     results: list[bytes]
@@ -78,7 +78,7 @@ class Session:
         return self.results[-1]
 
     def post(self, call: Any, *arguments: Any, **keywords: Any) -> None:
-        """Post an operation with its number as context, first making room where the ring is full."""
+        """Post an operation with its number as context, first making space where the ring is full."""
         while True:
             try:
                 call(*arguments, context=self.posted, **keywords)

@@ -20,7 +20,7 @@ AT_MOST = 5.0
 @pytest.mark.parametrize("progress", ["FI_PROGRESS_MANUAL", "FI_PROGRESS_AUTO"])
 @pytest.mark.parametrize("kinds", PAIRS)
 def test_what_a_killed_process_has_not_answered_is_reset_at_once(kinds, progress):
-    """Both what was under way, and what is begun afterwards."""
+    """Both what was in flight, and what is begun afterwards."""
     here, there = kinds.split(",")
     started = []
 

@@ -29,7 +29,7 @@ ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
-"""What becomes of a frame that counts as received: exactly one of these."""
+"""The fates of a received frame: exactly one of these."""
 WAYS = (Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS)
 """Counters that tell how, not what: hardware takes elements that lie across lines in more steps than the model."""
 
@@ -71,7 +71,7 @@ class HonestWork:
 
 
 def attacker_of(nic: RawNic, context: RawContext, seed: int) -> tuple[Attacker, Buffer]:
-    """Somebody with a region of his own, in the middle of a buffer whose rest is nobody's business."""
+    """Somebody with a region of his own, in the middle of a buffer whose rest no peer may access."""
     arena = nic.buffer(3 * SIZE, fill=0xA5)
     rights = KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
     nic.key(THEIR_KEY, arena.address + SIZE, SIZE, flags=KeyFlags.VALID | rights)
@@ -158,7 +158,7 @@ def test_storms_of_old_frames_in_the_name_of_the_other_side_change_nothing(devic
 
 
 def judged_by(kind: str, seed: int, count: int) -> tuple[list[tuple[Any, ...]], bytes, dict[str, int]]:
-    """What a NIC sends, frame by frame, what it leaves in memory, and its counters."""
+    """The frames of a NIC, its memory afterwards, and its counters."""
     parameters = NicParameters()
     device = DEVICES[kind](parameters)
     nic = RawNic(device, 0x0200_0000_0001, 0x0A00_0001, parameters)
@@ -179,7 +179,7 @@ def judged_by(kind: str, seed: int, count: int) -> tuple[list[tuple[Any, ...]], 
 
 
 def test_a_model_judges_frames_of_every_kind() -> None:
-    """What the next test compares is worth comparing."""
+    """The material of the next test is worth comparing."""
     sent, _, counters = judged_by("model", 3, 600)
     codes = Multiset(decoded.header.return_code for decoded in (decode(data) for _, data in sent))
     assert codes[ReturnCode.OK] > 30

@@ -143,7 +143,7 @@ def nested(depth):
 
 
 def words(rng, honest):
-    """A line like an honest one, with odd things in it, or bytes that are no line."""
+    """A line like an honest one, with odd values in it, or bytes that are no line."""
     value = json.loads(json.dumps(honest))
     for _ in range(rng.choice([0, 1, 1, 2])):
         if isinstance(value, list) and value:

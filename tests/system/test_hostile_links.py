@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 MakePair = Callable[..., Pair]
 OK, BAD_MKEY = ReturnCode.OK, ReturnCode.BAD_MKEY
 QUICK = replace(ONE_PERCENT, holdback=150)
-"""Nothing is under way for as long as it takes to close a PDC and open it anew."""
+"""Nothing is in flight for as long as it takes to close a PDC and open it anew."""
 
 
 def assert_was_hostile(counters: dict[Counter, int]) -> None:

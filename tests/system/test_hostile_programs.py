@@ -1,6 +1,6 @@
 """Random programs of honest work, hostile peers and contexts, bad links and resets, all at once.
 
-What must hold (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
+The rules (:mod:`tests.support.hostile_programs`): honest requests end within their bound, in order, with the
 data that they had to find; honest memory is what was asked for; beside every region nothing has changed, and no
 access of an honest context was refused; each frame that came to a NIC is counted by what became of it, once. A
 program that fails prints the command that repeats it; with ``--shrink`` that looks for the
@@ -110,7 +110,7 @@ def test_a_program_depends_on_nothing_but_its_seed() -> None:
         (checker, "_locate", lambda original: lambda key, offset, length: key.base + offset % (1 << 40), 20,
          "bytes beside|nobody hostile"),
         (ResultOrder, "conclude", lambda original: lambda self, peer, packet, cycle: (
-            None if packet.psn % 16 == 9 else original(self, peer, packet, cycle)), 3, "under way|was to end before"),
+            None if packet.psn % 16 == 9 else original(self, peer, packet, cycle)), 3, "in flight|was to end before"),
         (MemoryEngine, "execute", lambda original: lambda self, request, pdc, psn, cycle: original(
             self, request if psn % 32 != 5 else replace(request, address=request.address + 64), pdc, psn, cycle), 3,
          "memory|found|bytes beside"),

@@ -1,7 +1,7 @@
-"""What once stopped a NIC, each as it was found, and what comes of it now.
+"""Inputs that once stopped a NIC, each as it was found, and their results now.
 
 docs/security.md says who can do what, and which ways are still open. A test's docstring has the figure of the NIC
-that had no answer yet. What is seen better elsewhere stands there: standstills on links that push back in
+that had no answer yet. Other files have the rest: standstills on links that push back in
 test_push_back.py, first psns in driver/test_first_psns.py, releases of slots in hw/test_slot_releases.py.
 """
 
@@ -26,7 +26,7 @@ KINDS = pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 
 @KINDS
 def test_row_1_unread_messages_of_one_sender_do_not_keep_another_from_a_posted_receive(make_pair: MakePair) -> None:
-    """They did for ever, with 3,605 NACKs and no error."""
+    """Before, the packets were repeated for ever, with 3,605 NACKs and no error."""
     box = Mailbox(make_pair(), event_size=8, receive_size=8)
     for _ in range(box.pair.target.parameters.unexpected):
         assert box.send() == OK
@@ -83,7 +83,7 @@ def test_row_2_what_is_held_back_for_one_peer_delays_no_other(make_pair: MakePai
 
 @KINDS
 def test_row_5_what_was_recorded_is_not_executed_when_its_pdc_is_another_s(make_pair: MakePair) -> None:
-    """It was: a target remembered nothing of a PDC but while it had a place."""
+    """Before, the packet was executed: a target remembered nothing of a PDC but while it had a place."""
     stranger = Stranger(make_pair())
     region = stranger.pair.memory()
     add = {
@@ -156,7 +156,7 @@ def test_row_6_a_nack_that_makes_no_sense_ends_nothing(make_pair: MakePair, code
 
 @KINDS
 def test_row_6_a_nack_now_and_then_does_not_keep_a_dead_peer_alive(make_pair: MakePair) -> None:
-    """It did for ever: each was a sign of life, and the timeouts before it forgotten."""
+    """Before, the peer lived for ever: each answer was a sign of life, and the timeouts before it forgotten."""
     timeout = 2000
     bench = Bench(make_pair(), timeout=timeout, limit=5)
     bench.cut_off()
@@ -228,7 +228,7 @@ def test_row_8_what_others_ask_of_a_nic_does_not_hold_up_what_it_asks(make_pair:
 
 @KINDS
 def test_row_11_clients_of_one_context_take_no_pdc_that_is_kept_for_another(make_pair: MakePair) -> None:
-    """They took all, and who addressed another context had none until one of them was idle."""
+    """Before, the clients took all PDCs, and a client of another context had none until one of them was idle."""
     pair = make_pair()
     other = pair.target.context(1)
     stranger = Stranger(pair)

@@ -1,4 +1,4 @@
-"""What one context was granted is out of reach of the others: row 10 of the hostile list (test_hostile_rows.py).
+"""The grants of one context are out of reach of the others: row 10 of the hostile list (test_hostile_rows.py).
 
 A context's descriptors could name all memory that its NIC was granted, and every event counter. Each test is one of
 the ways that were used, with the figure or finding of the NIC that had no answer yet.
@@ -22,7 +22,7 @@ INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 SUM = {"op": Op.FI_SUM, "datatype": Datatype.FI_UINT64}
 COUNTER = 5
 LATE = 100
-"""Steps in which everything that is under way has ended."""
+"""Steps in which everything that is in flight has ended."""
 
 
 class Neighbours:
@@ -63,7 +63,7 @@ KINDS = pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 
 @KINDS
 def test_a_context_does_not_send_another_s_buffer_away(neighbours: Neighbours) -> None:
-    """It did, with status OK."""
+    """Before, the access ended with status OK."""
     a, secret = neighbours.a, neighbours.secret.address
     for fields in (
         {"opcode": DescriptorOpcode.WRITE, "local": secret},
@@ -80,7 +80,7 @@ def test_a_context_does_not_send_another_s_buffer_away(neighbours: Neighbours) -
 
 @KINDS
 def test_a_context_does_not_overwrite_another_s_buffer_with_what_it_reads(neighbours: Neighbours) -> None:
-    """It did, with status OK."""
+    """Before, the access ended with status OK."""
     secret = neighbours.secret.address
     neighbours.a.execute(**neighbours.ask(opcode=DescriptorOpcode.READ, result=secret))
     neighbours.a.execute(**neighbours.ask(opcode=DescriptorOpcode.FETCH_ATOMIC, flags=INLINE, length=8, local=1,
@@ -95,7 +95,7 @@ def test_a_context_does_not_overwrite_another_s_buffer_with_what_it_reads(neighb
 @KINDS
 @pytest.mark.parametrize("ring", ["completions", "events", "transmit"])
 def test_a_context_does_not_write_to_another_s_rings(neighbours: Neighbours, ring: str) -> None:
-    """It wrote a completion there that the other took for its own, and could have written descriptors."""
+    """Before, the NIC wrote a completion there that the other took for its own; descriptors were possible, too."""
     place = getattr(neighbours.b, ring)
     before = place[:]
     neighbours.region[0] = b"\xff" * 4096  # phase and all
@@ -152,7 +152,7 @@ def test_a_receive_neither_counts_nor_reaches_what_belongs_to_another(neighbours
 
 @KINDS
 def test_a_key_reaches_regions_and_nothing_that_belongs_to_a_context(neighbours: Neighbours) -> None:
-    """Whatever the key table says: rings, slots and buffers are no regions."""
+    """Rings, slots and buffers are no regions, for any content of the key table."""
     nic, remote = neighbours.nic, neighbours.pair.remote
     region = nic.buffer(4096, fill=0x22, context=NO_CONTEXT)
     nic.key(0x77, region.address, 4096)

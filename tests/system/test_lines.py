@@ -36,7 +36,7 @@ class Lines:
         )  # fmt: skip
 
     def count(self, *requests: tuple[str, int, int]) -> tuple[int, int]:
-        """Lines read, and lines found, by requests (name, offset, length) that are under way together."""
+        """Lines read, and lines found, by requests (name, offset, length) that are in flight together."""
         before = self._counters()
         for request in requests:
             self.put(*request)
@@ -84,7 +84,7 @@ def test_small_requests_that_come_close_after_each_other_share_their_line(lines:
     assert lines.count(*[("read", 24, 16)] * 12) == (2, 22)
 
 
-def test_requests_under_way_together_share_the_lines_that_they_have_in_common(lines: Lines) -> None:
+def test_requests_in_flight_together_share_the_lines_that_they_have_in_common(lines: Lines) -> None:
     """512 bytes from the middle of a line on are 17 lines, and half of them on 9: the first of those is the ninth."""
     assert lines.count(("read", 16, 512), ("read", 272, 512)) == (25, 9)
     assert lines.count(("sum", 0, 1024), ("read", 512, 8), ("read", 512, 1024)) == (48, 17)

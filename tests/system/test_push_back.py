@@ -4,8 +4,8 @@ The figures of an earlier NIC stand in the tests' docstrings. Repeat a run with 
 """
 
 import pytest
+from amoeba_model.frames import Traffic
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
@@ -67,7 +67,7 @@ def test_answers_are_taken_while_nothing_may_leave(kinds: str) -> None:
 
 
 @pytest.mark.parametrize("kinds", PAIRS)
-def test_what_finds_no_room_in_the_store_of_requests_is_dropped_counted_and_sent_again(kinds: str) -> None:
+def test_what_finds_no_space_in_the_store_of_requests_is_dropped_counted_and_sent_again(kinds: str) -> None:
     """The target may send nothing for a while: it takes what fits, and then drops; and answers once all it took."""
     mutual = Mutual(tuple(kinds.split(",")), None, pdcs=8, size=1 << 18)
     far = mutual.sides[1]

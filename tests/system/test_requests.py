@@ -1,4 +1,4 @@
-"""What requests do to memory on both sides, end to end, told to two NICs through rings and registers."""
+"""The effects of requests on memory on both sides, end to end, through rings and registers of two NICs."""
 
 import random
 from collections.abc import Callable

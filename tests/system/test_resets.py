@@ -1,6 +1,6 @@
-"""A reset of either NIC ends all that is under way on both sides, in bounded time, and both work again.
+"""A reset of either NIC ends all that is in flight on both sides, in bounded time, and both work again.
 
-What both ask of each other before, in whatever moment the reset comes, is honest work as in the hostile programs: its
+The requests of both before the reset, in any moment, are honest work as in the hostile programs: its
 data, its memory and the count of frames are checked likewise.
 """
 
@@ -21,7 +21,7 @@ MOMENTS = (0, 1, 2, 3, 5, 8, 13)
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("kinds", PAIRS)
-def test_all_that_is_under_way_ends_and_both_work_again(kinds: str, side: int) -> None:
+def test_all_that_is_in_flight_ends_and_both_work_again(kinds: str, side: int) -> None:
     ended = [_reset(kinds, side, moment) for moment in MOMENTS]
     assert OK not in ended[0], "nothing had arrived"
     assert any(FAILED in statuses for statuses in ended), "no PDC was open at any reset"
@@ -29,7 +29,7 @@ def test_all_that_is_under_way_ends_and_both_work_again(kinds: str, side: int) -
 
 
 def _reset(kinds: str, side: int, moment: int) -> list[int]:
-    """Statuses of what was under way to the NIC that was reset."""
+    """Statuses of what was in flight to the NIC that was reset."""
     again = f"{kinds}, NIC {side + 1} is reset {moment} steps after the first request"
     world = World(kinds.split(","), 1, None, SMALL_WITH_TENANT)
     try:

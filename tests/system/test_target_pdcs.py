@@ -21,7 +21,7 @@ NAMES = ("state", "ip", "spdcid", "job_id", "context", "expected")
 
 
 def look(nic: RawNic, number: int) -> dict[str, int]:
-    """What the registers show of a target PDC."""
+    """A target PDC, as its registers show it."""
     nic.set("target_pdcs", select=number)
     return {name: nic.get("target_pdcs", name) for name in NAMES}
 
@@ -81,16 +81,18 @@ def test_who_is_expelled_is_told_so_and_can_come_again(make_pair: MakePair) -> N
 
 @pytest.mark.parametrize("expelled", [False, True], ids=["open", "expelled"])
 @pytest.mark.parametrize("make_pair", PAIRS, indirect=True)
-def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pair: MakePair, expelled: bool) -> None:
-    """It took the place of the PDC that was closed. When the answer of the CLOSE was lost, its repetitions were taken
-    for packets of the forged one: silence, until it failed with all that was queued behind it."""
+def test_row_5_a_forged_syn_does_not_hide_that_a_close_was_executed(make_pair: MakePair, expelled: bool) -> None:
+    """Before, the forged packet took the place of the closed PDC, and a CLOSE whose answer was lost got none.
+
+    The target took its repetitions for packets of the forged PDC, until it failed with all that was queued behind it.
+    """
     bench = Bench(make_pair(), timeout=5000, limit=8)
     target, initiator = bench.pair.target, bench.pair.initiator
     first = 0x9000_0000
     forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=first, first_psn=first)
     bench.post(bench.add())
     assert bench.statuses(1) == [OK]
-    # The first answer is lost, and the forged opening comes before the repetition.
+    # The first answer is lost, and the forged SYN comes before the repetition.
     bench.answers.fate = lambda frame: []
     bench.post({"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION}, bench.add())
     bench.sent(2)
@@ -109,10 +111,10 @@ def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pai
 
 @pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 @pytest.mark.parametrize("above", [1, 60_000, 65_535, 65_536, 70_000])
-def test_b11_a_forged_opening_above_the_next_psn_costs_one_opening_at_most(make_pair: MakePair, above: int) -> None:
-    """The target takes the opening for an earlier one, without an answer: 15 timeouts here, 159 by default.
+def test_b11_a_forged_syn_above_the_next_psn_costs_one_connection_at_most(make_pair: MakePair, above: int) -> None:
+    """The target takes the SYN for an earlier one, without an answer: 15 timeouts here, 159 by default.
 
-    From 2^16 on the forged opening has no effect.
+    From 2^16 on the forged SYN has no effect.
     """
     bench = Bench(make_pair(), timeout=500, limit=3)
     initiator = bench.pair.initiator

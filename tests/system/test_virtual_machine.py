@@ -39,7 +39,7 @@ def telling(name, command):
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """What a guest with two models says to the checks, the conformance kit and RandomAccess."""
+    """The results of the checks, the conformance kit and RandomAccess in a guest with two models."""
     command = "PYTHONPATH=$PYTHONPATH:/tmp python /tmp/guest_checks.py\n"
     command += telling("kit", f"amoeba conformance --device {DEVICES}")
     command += telling("gups", f"amoeba gups --device {DEVICES} --updates 256")

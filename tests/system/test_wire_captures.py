@@ -1,4 +1,4 @@
-"""What two NICs say to each other, read by a dissector that shares nothing with them."""
+"""The frames between two NICs, read by a dissector that shares nothing with them."""
 
 import random
 from collections.abc import Callable

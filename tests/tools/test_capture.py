@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import MrAccess, Op, open_cluster
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Frame
 from amoeba_model.udp_network import OUTSIDE
 from amoeba_tools.capture import write_pcapng
 from scapy.layers.inet import IP, UDP

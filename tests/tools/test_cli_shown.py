@@ -1,4 +1,4 @@
-"""What a stranger sees of ``amoeba`` in a pipe of 80 columns: help, tables, mistakes.
+"""``amoeba`` in a pipe of 80 columns, as a newcomer sees it: help, tables, mistakes.
 
 Covers ``cli/common.py`` and ``cli/errors.py``.
 """

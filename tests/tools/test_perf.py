@@ -89,7 +89,7 @@ def test_pieces_of_memory_hold_one_message(test, layouts):
 @pytest.mark.parametrize(
     "test", ["tag_bw", "ucp_put_bw", "ucp_get", "ucp_fadd", "ucp_swap", "ucp_cswap", "ucp_am_bw"]
 )
-def test_any_number_of_operations_may_be_under_way(test, window):
+def test_any_number_of_operations_may_be_in_flight(test, window):
     assert measured(test=test, outstanding=window, iterations=150).verified
 
 

@@ -32,13 +32,13 @@ def perf(*arguments):
     return CliRunner().invoke(app, ["perf", *map(str, arguments)], env={"COLUMNS": "120"})
 
 
-def test_results_are_compared_with_those_of_the_same_thing():
+def test_results_are_compared_with_those_of_the_same_run():
     old = [result(overall=20.0), result(size=64, overall=5.0), result(plan={"op": "read"})]
     rows = comparison([result(), result(size=64), result(size=128)], old)
     assert [(then, ratio) for _, _, then, ratio in rows] == [(20.0, 2.0), (5.0, 0.5), (None, None)]
 
 
-def test_other_devices_are_another_thing():
+def test_runs_on_other_devices_are_not_compared():
     assert comparison([result(devices=["rtl"])], [result()])[0][2] is None
 
 

@@ -77,7 +77,7 @@ def test_the_benchmark_verifies(ranks, window):
     assert result.gups == pytest.approx(256 / (result.cycles * 4e-9) / 1e9)
 
 
-def test_more_updates_under_way_take_fewer_cycles():
+def test_more_updates_in_flight_take_fewer_cycles():
     cycles = []
     for window in (1, 16):
         with open_cluster(["model", "model"]) as fabric:

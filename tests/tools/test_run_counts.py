@@ -104,7 +104,7 @@ def test_quiet_tells_nothing_and_counts_nothing(cache, command):
     ("command", "library", "remedy"),
     [("fi-run", "libamoeba-fi.so", "use libfabric"), ("ucx-run", "libucp.so.0", "LD_PRELOAD=/")],
 )
-def test_a_program_that_calls_no_library_of_ours_is_warned_of(cache, command, library, remedy):
+def test_a_program_that_calls_no_library_of_amoeba_is_warned_of(cache, command, library, remedy):
     done = amoeba(cache, command, "sh", "-c", "exit 4")
     assert done.returncode == 4
     assert last_line(done).startswith(f"amoeba: warning: no NIC was opened: no process called {library}; ")

@@ -1,6 +1,6 @@
 """The soak: it passes over bad links, repeats itself, and notices whatever is done twice, not at all or wrongly.
 
-Covers ``cli/soak.py``, ``exactly_once.py`` and ``workload.py``.
+Covers ``cli/soak.py``, ``exactly_once.py``, ``workload.py`` and ``workload_records.py``.
 """
 
 import json
@@ -109,7 +109,7 @@ SWITCHES = {"pause": Switch(buffer=60_000, nic_buffer=60_000, pause=True, mark=3
 
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("incast", [False, True], ids=["all to all", "all to one"])
-def test_every_operation_is_performed_once_whatever_the_switch_has_no_room_for(switch, incast):
+def test_every_operation_is_performed_once_whatever_the_switch_has_no_space_for(switch, incast):
     result = soak(["model"] * 5, TWO_PERCENT, operations=80, switch=SWITCHES[switch], incast=incast)
     assert result.problems == ()
     assert result.traffic.marked > 0
@@ -262,7 +262,7 @@ def test_a_hang_is_a_problem_and_ends_the_run():
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=20), st.data())
 def test_fetched_values_that_are_no_sequence_do_not_add_up(steps, data):
-    """What a counter had before each addition, as whoever added it says; then one of them says something else."""
+    """A counter's value before each addition, by each adder's report; then one of the reports is changed."""
     fetched = [sum(steps[:n]) for n in range(len(steps))]
 
     def reports(values):

@@ -17,7 +17,7 @@ from amoeba_tools.spread import Job, open_engine, portions, spread
 from tests.tools import spread_jobs
 
 EVERYTHING = [0, 1, 4, None, 16, None, None, None, 64]
-"""What comes of fragile(0) to fragile(8)."""
+"""The results of fragile(0) to fragile(8)."""
 ENGINES = (1, 2)
 
 

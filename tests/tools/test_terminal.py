@@ -46,7 +46,7 @@ def test_the_matrix_has_a_row_per_operation_and_a_column_per_datatype():
     assert found == {(cell.form, cell.op.name, cell.datatype) for cell in cells(extensions=True)}
 
 
-def test_the_matrix_is_a_list_where_a_table_has_no_room():
+def test_the_matrix_is_a_list_where_a_table_has_no_space():
     printed = run("matrix", columns=60).output
     assert max(map(len, printed.splitlines()[:-3])) <= 60
     listed, op, forms = set(), None, ""
@@ -67,7 +67,7 @@ def test_no_empty_line_comes_first_in_a_pipe():
     assert done.stderr == ""
 
 
-def test_whoever_reads_no_further_hears_of_no_error():
+def test_whoever_reads_no_further_is_notified_of_no_error():
     reader, writer = os.pipe()
     with subprocess.Popen([*COMMAND, "matrix"], stdout=writer, stderr=subprocess.PIPE, text=True) as process:
         os.close(reader)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from amoeba import MrAccess, Op
 from amoeba.libfabric.objects.cluster import open_cluster
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Frame
 from amoeba_model.trace import BusEvent, BusState, Channel, Stage
 from amoeba_model.wire.render import layers
 from amoeba_tools.random_access import run_gups
@@ -285,7 +285,7 @@ def test_several_packets_unfold(browser, tmp_path):
     assert "times until" in page.locator("#stages").inner_text()  # lines are written one after the other
 
 
-def test_tracks_of_many_nics_leave_room_for_the_rows(browser, tmp_path):
+def test_tracks_of_many_nics_leave_space_for_the_rows(browser, tmp_path):
     with Recorder() as recorder, open_cluster(["model"] * 8) as fabric:
         run_gups(fabric, table_bits=5)
     path = tmp_path / "many.html"

@@ -1,4 +1,4 @@
-"""What NICs did, put together to operations; programs of others recorded; and the command that does it.
+"""Events of NICs, put together to operations; programs of others recorded; and the command that does it.
 
 Covers ``cli/trace.py``, ``tracing/atomic.py``, ``tracing/durations.py``, ``tracing/recorder.py``,
 ``tracing/scripts.py`` and ``tracing/waveforms.py``.

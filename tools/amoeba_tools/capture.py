@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from amoeba_model.network import Frame
+from amoeba_model.frames import Frame
 
 __all__ = ["write_pcapng"]
 

@@ -61,7 +61,7 @@ def _forwarding(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
     def stay(number: int, frame: FrameType | None) -> None:
         """Leave Ctrl-C to the processes, which receive it, too."""
 
-    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
+    if threading.current_thread() is not threading.main_thread():  # which alone is notified of signals
         yield
         return
     before = {number: signal.signal(number, forward) for number in _FORWARDED}

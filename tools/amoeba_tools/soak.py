@@ -14,8 +14,8 @@ from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.libfabric.objects.cluster import open_cluster
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.nic.nic import Retransmission
+from amoeba_model.frames import Traffic
 from amoeba_model.impairments import Impairments
-from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 from amoeba_model.switch import Switch
 
@@ -132,7 +132,7 @@ def run_soak(
                 rendezvous.check()
         sent = [rank.sent() for rank in ranks]
         if rendezvous is not None:
-            # the others may not be done yet: go on to serve them, and to hear of their data
+            # the others may not be done yet: go on to serve them, and to be notified of their data
             told = rendezvous.exchange(sent[0], idle=lambda: [rank.reap() for rank in ranks])
             with understood():
                 sent = [[[int(count) for count in lanes] for lanes in counts] for counts in told]

@@ -22,11 +22,9 @@ import random
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from amoeba.core.buffers import allocate
 from amoeba.core.errors import ErrorAvailableError
 from amoeba.libfabric.objects.constants import BindFlags, Caps, CqFormat, Datatype, MrAccess, Op, OpFlags
@@ -37,11 +35,9 @@ from amoeba.libfabric.objects.operations.vectors import AtomicMsg, Msg, RmaIoc, 
 from amoeba.libfabric.objects.queues.completion import CqTaggedEntry
 
 from amoeba_tools.exactly_once import ADDED, FETCHED, LANES, SWAPPED, XORED, Peer, Report, digest, mixed
+from amoeba_tools.workload_records import WORD, Bytes, Layout, Posted, PostedReceive, message_of
 
 __all__ = ["Rank"]
-
-Bytes = npt.NDArray[np.uint8]
-_WORD = 8
 _MAX_SEGMENTS = 4
 _MAX_ELEMENTS = 40
 _DATATYPES = (
@@ -75,64 +71,6 @@ _TO_SOURCE = 32
 """Immediate data: the number of the rank in the bits from here on, how many it sent to this peer before below."""
 
 
-class _Layout:
-    """Where what is in a rank's memory; bytes from its start."""
-
-    def __init__(self, ranks: int, payload: int) -> None:
-        self.fetched = 0
-        self.added = self.fetched + _WORD * FETCHED
-        self.swapped = self.added + _WORD * ADDED
-        self.xored = self.swapped + _WORD * SWAPPED
-        self.slabs = self.xored + _WORD * XORED
-        self.slab = 3 * payload
-        self.longest = 2 * payload + 100
-        """Bytes of one operation: up to three frames."""
-        self.size = self.slabs + ranks * self.slab
-
-    def slab_of(self, rank: int) -> int:
-        return self.slabs + rank * self.slab
-
-
-@dataclass(eq=False)
-class _Posted:
-    """An outstanding operation: its kind, its slot in local memory, and its expected results."""
-
-    kind: str
-    slot: int
-    results: Bytes | None = None
-    expected: bytes = b""
-    examine: Callable[[int], str] | None = None
-    """For a fetched word that is not known before: what is wrong with it."""
-
-    def problem(self) -> str:
-        """Return the error in the results; empty if the results are right."""
-        if self.results is None:
-            return ""
-        if self.examine is not None:
-            return self.examine(int.from_bytes(self.results.tobytes(), "little"))
-        found = self.results.tobytes()
-        if found == self.expected:
-            return ""
-        at = next(n for n, (one, other) in enumerate(zip(found, self.expected, strict=True)) if one != other)
-        return f"byte {at} of {len(found)} is {found[at]:#04x}, expected {self.expected[at]:#04x}"
-
-
-@dataclass(eq=False)
-class _Receive:
-    """A receive that is posted, and what it has met."""
-
-    lane: int
-    buffer: Bytes
-    kind: str = "receive"
-    entry: CqTaggedEntry | None = None
-    source: int = 0
-
-
-def _message(source: int, target: int, lane: int, number: int, length: int) -> bytes:
-    """Return message ``number`` of a lane from one rank to another; another length gives another message."""
-    return random.Random(f"{source}/{target}/{lane}/{number}/{length}").randbytes(length)
-
-
 class Rank:
     """A NIC with memory, an endpoint, and operations to do, on these ranks' memory and with them."""
 
@@ -152,7 +90,7 @@ class Rank:
         self.problems: list[str] = []
         self.done: Tally[str] = Tally()
         self.posted = 0
-        self._layout = layout = _Layout(ranks, fabric.nics[nic].parameters.payload)
+        self._layout = layout = Layout(ranks, fabric.nics[nic].parameters.payload)
         self._random = random.Random(f"{seed}/{rank}")
         domain = exits.enter_context(fabric.domain(nic))
         # Whole pages, and keys by number: frames and cycles are the same in every run.
@@ -183,7 +121,7 @@ class Rank:
         self._peers: list[Peer] = []
         self._heard = [0] * ranks
         self._received = [[0] * LANES for _ in range(ranks)]
-        self._receives: list[deque[_Receive]] = [deque() for _ in range(LANES)]
+        self._receives: list[deque[PostedReceive]] = [deque() for _ in range(LANES)]
         """In the order in which they were posted, by lane."""
         self._slots = list(range(window))
         self._kinds = {
@@ -234,7 +172,7 @@ class Rank:
         kinds, weights = list(self._kinds), list(self._kinds.values())
         while self._slots and self.posted < most:
             (kind,) = self._random.choices(kinds, weights)
-            posted = _Posted(kind.__name__.strip("_").replace("_", " "), self._slots.pop())
+            posted = Posted(kind.__name__.strip("_").replace("_", " "), self._slots.pop())
             target = self._random.choice(self._targets)
             kind(self._peers[target], target, posted)
             self.posted += 1
@@ -264,7 +202,7 @@ class Rank:
         layout = self._layout
 
         def words(start: int, count: int) -> list[int]:
-            return [int(word) for word in self._memory[start : start + _WORD * count].view("<u8")]
+            return [int(word) for word in self._memory[start : start + WORD * count].view("<u8")]
 
         slabs = [layout.slab_of(rank) for rank in range(len(self._peers))]
         return {
@@ -290,7 +228,7 @@ class Rank:
     def _complain(self, problem: str) -> None:
         self.problems.append(f"rank {self.rank}: {problem}")
 
-    def _finish(self, posted: _Posted) -> None:
+    def _finish(self, posted: Posted) -> None:
         self._slots.append(posted.slot)
         self.done[posted.kind] += 1
         if problem := posted.problem():
@@ -307,7 +245,7 @@ class Rank:
 
     def _receive(self, lane: int, buffer: Bytes) -> None:
         """Post a receive for the next message in a lane, whoever sends it; without a tag in lane 0."""
-        receive = _Receive(lane, buffer)
+        receive = PostedReceive(lane, buffer)
         self._receives[lane].append(receive)
         if lane:
             self._endpoint.trecv(buffer, lane, _ANY_NUMBER, desc=self._any_desc(), context=receive)
@@ -316,7 +254,7 @@ class Rank:
 
     def _arrive(self, entry: CqTaggedEntry, source: int) -> None:
         """Take a completed receive. Long messages take longer, so that a receive may complete before its turn."""
-        receive: _Receive = entry.op_context
+        receive: PostedReceive = entry.op_context
         receive.entry, receive.source = entry, source
         receives = self._receives[receive.lane]
         while receives and receives[0].entry is not None:
@@ -327,7 +265,7 @@ class Rank:
             self._received[first.source][first.lane] += 1
             self._receive(first.lane, first.buffer)
 
-    def _message_problem(self, receive: _Receive) -> str:
+    def _message_problem(self, receive: PostedReceive) -> str:
         """Return the error in a message, which must be its sender's next one in the lane; empty if the message is
         right.
         """
@@ -338,7 +276,7 @@ class Rank:
         number = self._received[source][lane]
         where = f"message {number} of rank {source} in lane {lane}"
         found = receive.buffer[: entry.len].tobytes()
-        if found != _message(source, self.rank, lane, number, entry.len):
+        if found != message_of(source, self.rank, lane, number, entry.len):
             return f"{where}: {entry.len} bytes that begin with {found[:_SHORTEST].hex()} are not what was sent"
         if lane and entry.tag != (number << _TO_NUMBER | lane):
             return f"{where}: tag {entry.tag:#x}, expected {number << _TO_NUMBER | lane:#x}"
@@ -346,25 +284,25 @@ class Rank:
             return f"{where}: data {entry.data}, expected {number}"
         return ""
 
-    def _send(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _send(self, peer: Peer, target: int, posted: Posted) -> None:
         self._post_message(peer, target, posted, 0, self._random.choice((64, 1024)))
 
-    def _tagged_send(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _tagged_send(self, peer: Peer, target: int, posted: Posted) -> None:
         self._post_message(peer, target, posted, self._random.randrange(1, LANES), self._random.choice((64, 1024)))
 
-    def _long_send(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _long_send(self, peer: Peer, target: int, posted: Posted) -> None:
         """Send a long message in any lane, among short ones."""
         least = self._endpoint.domain.nic.parameters.payload + 1
         self._post_message(peer, target, posted, self._random.randrange(LANES), self._layout.longest, least)
 
     def _post_message(
-        self, peer: Peer, target: int, posted: _Posted, lane: int, most: int, least: int = _SHORTEST
+        self, peer: Peer, target: int, posted: Posted, lane: int, most: int, least: int = _SHORTEST
     ) -> None:
         """Send the next message in a lane, of ``least`` to ``most`` bytes."""
         number = peer.messages[lane]
         peer.messages[lane] += 1
         length = self._random.randint(least, most)
-        operands = self._operands(posted, _message(self.rank, target, lane, number, length))
+        operands = self._operands(posted, message_of(self.rank, target, lane, number, length))
         iov = self._scattered(operands, 1)
         flags = self._flags(operands)
         if self._random.random() < _OFTEN_DATA:
@@ -379,7 +317,7 @@ class Rank:
 
     # Shared memory
 
-    def _fetch_add(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _fetch_add(self, peer: Peer, target: int, posted: Posted) -> None:
         index, step = self._random.randrange(FETCHED), self._random.randint(1, 1 << 16)
 
         def examine(found: int) -> str:
@@ -388,13 +326,13 @@ class Rank:
             return "" if found >= least else f"counter {index} of rank {target} is {found}, expected {least} or more"
 
         posted.examine = examine
-        posted.results = self._results(posted, _WORD)
+        posted.results = self._results(posted, WORD)
         self._endpoint.fetch_atomic(
-            np.uint64(step), posted.results, target, peer.address + self._layout.fetched + _WORD * index, peer.key,
+            np.uint64(step), posted.results, target, peer.address + self._layout.fetched + WORD * index, peer.key,
             Op.FI_SUM, Datatype.FI_UINT64, result_desc=self._desc, context=posted, flags=self._flags(),
         )  # fmt: skip
 
-    def _add(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _add(self, peer: Peer, target: int, posted: Posted) -> None:
         count = self._random.randint(1, ADDED)
         steps = [self._random.getrandbits(64) for _ in range(count)]
         for index, step in enumerate(steps):
@@ -405,7 +343,7 @@ class Rank:
             desc=self._desc, context=posted, flags=self._flags(operands),
         )  # fmt: skip
 
-    def _swap(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _swap(self, peer: Peer, target: int, posted: Posted) -> None:
         """Add 1 by compare-and-swap, which fails if another one was faster."""
         index = self._random.randrange(SWAPPED)
         guess = peer.guesses[index]
@@ -417,22 +355,22 @@ class Rank:
             return "" if found >= least else f"word {index} of rank {target} fell from {least} to {found}"
 
         posted.examine = examine
-        posted.results = self._results(posted, _WORD)
+        posted.results = self._results(posted, WORD)
         self._endpoint.compare_atomic(
             np.uint64(guess + 1), np.uint64(guess), posted.results, target,
-            peer.address + self._layout.swapped + _WORD * index, peer.key, Op.FI_CSWAP, Datatype.FI_UINT64,
+            peer.address + self._layout.swapped + WORD * index, peer.key, Op.FI_CSWAP, Datatype.FI_UINT64,
             result_desc=self._desc, context=posted, flags=self._flags(),
         )  # fmt: skip
 
-    def _xor(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _xor(self, peer: Peer, target: int, posted: Posted) -> None:
         """XOR words of the table in several places."""
         places = self._random.sample(range(XORED), self._random.randint(1, _MAX_SEGMENTS))
         values = [self._random.getrandbits(64) for _ in places]
         for place, value in zip(places, values, strict=True):
             peer.xored[place] ^= value
         operands = self._operands(posted, np.array(values, np.uint64).tobytes())
-        iov = self._scattered(operands, _WORD)
-        remote = [RmaIoc(peer.address + self._layout.xored + _WORD * place, 1, peer.key) for place in places]
+        iov = self._scattered(operands, WORD)
+        remote = [RmaIoc(peer.address + self._layout.xored + WORD * place, 1, peer.key) for place in places]
         flags, data = self._data_for(peer)
         self._endpoint.atomicmsg(
             AtomicMsg(iov, target, remote, Op.FI_BXOR, Datatype.FI_UINT64, self._descs(iov), posted, data),
@@ -441,20 +379,20 @@ class Rank:
 
     # The own slab
 
-    def _write(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _write(self, peer: Peer, target: int, posted: Posted) -> None:
         operands, addr = self._change(peer, posted)
         flags = self._flags(operands)
         self._endpoint.write(operands, target, addr, peer.key, desc=self._any_desc(), context=posted, flags=flags)
         self._spoil(operands, flags)
 
-    def _tell(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _tell(self, peer: Peer, target: int, posted: Posted) -> None:
         operands, addr = self._change(peer, posted)
         self._endpoint.writedata(
             operands, self._next_data(peer), target, addr, peer.key, desc=self._any_desc(), context=posted,
             flags=self._flags(operands),
         )  # fmt: skip
 
-    def _read(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _read(self, peer: Peer, target: int, posted: Posted) -> None:
         ((offset, length),) = self._places(self._length(), 1, 1)
         posted.results = self._results(posted, length)
         posted.expected = bytes(peer.slab[offset : offset + length])
@@ -463,7 +401,7 @@ class Rank:
             flags=self._flags(),
         )  # fmt: skip
 
-    def _write_vector(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _write_vector(self, peer: Peer, target: int, posted: Posted) -> None:
         places = self._places(self._length(), 1)
         data = self._random.randbytes(sum(length for _, length in places))
         begin = 0
@@ -478,7 +416,7 @@ class Rank:
         self._endpoint.writemsg(RmaMsg(iov, target, remote, self._descs(iov), posted, word), flags)
         self._spoil(operands, flags)
 
-    def _read_vector(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _read_vector(self, peer: Peer, target: int, posted: Posted) -> None:
         places = self._places(self._length(), 1)
         posted.expected = b"".join(peer.slab[offset : offset + length] for offset, length in places)
         posted.results = self._results(posted, len(posted.expected))
@@ -486,7 +424,7 @@ class Rank:
         remote = [RmaIov(self._address(peer, offset), length, peer.key) for offset, length in places]
         self._endpoint.readmsg(RmaMsg(iov, target, remote, self._descs(iov), posted), self._flags())
 
-    def _fetch_vector(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _fetch_vector(self, peer: Peer, target: int, posted: Posted) -> None:
         op = self._random.choice(list(_OPERATIONS))
         operands, places, datatype, kind = self._elements(posted)
         posted.expected = b""
@@ -505,7 +443,7 @@ class Rank:
             result_desc=self._descs(resultv), flags=self._flags(operands),
         )  # fmt: skip
 
-    def _compare_vector(self, peer: Peer, target: int, posted: _Posted) -> None:
+    def _compare_vector(self, peer: Peer, target: int, posted: Posted) -> None:
         """Compare-and-swap of elements, about half of which are equal."""
         operands, places, datatype, kind = self._elements(posted)
         compares = self._results(posted, operands.nbytes, _COMPARES)
@@ -550,24 +488,24 @@ class Rank:
     def _address(self, peer: Peer, offset: int) -> int:
         return peer.address + self._layout.slab_of(self.rank) + offset
 
-    def _results(self, posted: _Posted, length: int, part: int = _RESULTS) -> Bytes:
+    def _results(self, posted: Posted, length: int, part: int = _RESULTS) -> Bytes:
         """Return the local memory of an operation."""
         begin = (_PARTS * posted.slot + part) * self._slot_size
         return self._local[begin : begin + length]
 
-    def _operands(self, posted: _Posted, data: bytes) -> Bytes:
+    def _operands(self, posted: Posted, data: bytes) -> Bytes:
         operands = self._results(posted, len(data), _OPERANDS)
         operands[:] = np.frombuffer(data, np.uint8)
         return operands
 
-    def _change(self, peer: Peer, posted: _Posted) -> tuple[Bytes, int]:
+    def _change(self, peer: Peer, posted: Posted) -> tuple[Bytes, int]:
         """Choose new content for a place of the slab, and return its operands and address."""
         ((offset, length),) = self._places(self._length(), 1, 1)
         data = self._random.randbytes(length)
         peer.slab[offset : offset + length] = data
         return self._operands(posted, data), self._address(peer, offset)
 
-    def _elements(self, posted: _Posted) -> tuple[Bytes, list[tuple[int, int]], Datatype, str]:
+    def _elements(self, posted: Posted) -> tuple[Bytes, list[tuple[int, int]], Datatype, str]:
         """Operands of an atomic, their places, and what they are."""
         datatype, kind = self._random.choice(_DATATYPES)
         count = self._random.randint(1, _MAX_ELEMENTS)

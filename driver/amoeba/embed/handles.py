@@ -34,10 +34,10 @@ class Handles:
     def __iter__(self) -> Iterator[object]:
         return iter(list(self._objects.values()))
 
-    def add(self, thing: object) -> int:
+    def add(self, subject: object) -> int:
         """Return a new number for an object, which is kept until :meth:`remove`."""
         number = next(self._numbers)
-        self._objects[number] = thing
+        self._objects[number] = subject
         return number
 
     def get(self, number: int, kind: type[T]) -> T:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["CFunction", "CLibrary"]
+__all__ = ["CFunction", "CLibrary", "signature"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\w*\])?\s*$")
+
+
+def signature(declared: str) -> tuple[str, str]:
+    """Split a function's type in C, ``int (int a)``, into its result and its parameters."""
+    returns, _, parameters = declared.removesuffix(")").partition("(")
+    return returns.rstrip(), parameters
 
 
 @dataclass(frozen=True)

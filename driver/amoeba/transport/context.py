@@ -119,7 +119,7 @@ class Context:
     def open_long_sends(self, on_read: Callable[[], None]) -> LongSends:
         """Let messages be sent that their receivers read; ``on_read`` as :class:`LongSends` says."""
         assert self.rings is not None  # there is something to post through
-        assert self.dispatch is not None  # and to hear of the end
+        assert self.dispatch is not None  # and to be notified of the end
         self.long_sends = LongSends(self.nic, self.domain.number, self.address, self.rings, self.dispatch, on_read)
         self.long_sends.receives = self._long_receives
         if self.rings.companion is None:  # nobody listens: there are no events but those of long messages

@@ -180,7 +180,7 @@ class AutomaticProgress:
         try:
             while (rest := self._turn()) is not None:
                 self._sleep(*rest)
-        except Exception as error:  # whatever it is, callers are to hear of it
+        except Exception as error:  # callers are notified of every error
             with self.guard:
                 self._failure, self._origin = error, error.__traceback__
             _log.error("automatic progress has ended: %r", error)
@@ -207,7 +207,7 @@ class AutomaticProgress:
             resting = self._quiet_rounds > self._patient_rounds
             patience = 0.0 if self._network is None else self._network.patience
             if not resting and not patience:
-                # whom this round has woken is called when the lock is given back
+                # callbacks of waiters woken in this round run when the lock is released
                 rest = [], 0.0
             else:
                 rest = self._watched(None if resting else patience)

@@ -141,6 +141,10 @@ class Receives:
         dispatch.helpers.append(self.announce)
         dispatch.ring.last_word = self._last_word
         nic.dma.holders.add(self)
+        self._extend(dispatch)
+
+    def _extend(self, dispatch: Dispatch) -> None:
+        """Prepare the additions of a subclass, before the first event."""
 
     @property
     def size_log2(self) -> int:

@@ -368,7 +368,7 @@ class LongReceives:
             peer = self._peers.find(source)
         except FabricError as error:
             if error.fi_errno is Errno.FI_EAGAIN or self._rings.outstanding:
-                return False  # what ends may make room for him in the peer table
+                return False  # what ends may make space for him in the peer table
             fetch.done(_BAD_PEER)
             return True
         self._outstanding[source] += 1

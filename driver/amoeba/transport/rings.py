@@ -354,7 +354,7 @@ class ContextRings(TransmitRings):
         if request.ended is not None:
             request.ended(status)
             if request.kind == _OWN:
-                request.status = _OK  # nobody else hears of it
+                request.status = _OK  # nobody else is notified of it
         if self.tally is not None and request.counted:
             self.tally(request.kind, status, None if told == _NIC_RESET else told)
         taken.append(request)

@@ -152,7 +152,7 @@ class SharedReceives:
 
         See :class:`Share`.
         """
-        assert context.dispatch is not None  # it hears of long messages, at least
+        assert context.dispatch is not None  # it is notified of long messages, at least
         share = self.shares[context.number] = context.sharer = Share(self, context, outlet, left)
         context.dispatch.helpers.append(self.dispatch.progress)
         return share

@@ -20,7 +20,7 @@ this context. The sender's later operations fail; messages that have come are st
 taken over nevertheless, while the bound of all allows it, so that slots are free for others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
@@ -32,12 +32,10 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.event_ring import Event
-from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.match_index import HeldReceives, Message, WaitingMessages, matches
-from amoeba.transport.receives import Claim, Outlet, Receive, Receives, same_context
-from amoeba.transport.requests import Tally
+from amoeba.transport.receives import Claim, Receive, Receives, same_context
 from amoeba.transport.unread import Unread
 
 __all__ = ["BoundlessReceives"]
@@ -65,17 +63,7 @@ class BoundlessReceives(Receives):
     While nothing is taken over, nor waits in the NIC's list, it behaves as :class:`Receives`.
     """
 
-    def __init__(
-        self,
-        nic: Nic,
-        context: int,
-        dispatch: Dispatch,
-        outlet_of: Callable[[Event], Outlet],
-        *,
-        counter: int = 0,
-        tally: Tally | None = None,
-    ) -> None:
-        super().__init__(nic, context, dispatch, outlet_of, counter=counter, tally=tally)
+    def _extend(self, dispatch: Dispatch) -> None:
         self._kept = WaitingMessages()
         self._listed = WaitingMessages()
         self._held = HeldReceives()
@@ -83,7 +71,7 @@ class BoundlessReceives(Receives):
         """Messages of outstanding TAKEs, by token."""
         self._seen = -1
         """Token of the latest TAKE that is over: the NIC has seen every descriptor posted before it."""
-        self._most_listed = nic.parameters.unexpected // 2
+        self._most_listed = self.nic.parameters.unexpected // 2
         """So that slots are free while more comes."""
         self.unread = Unread()
         """Of ``kept``."""
@@ -185,7 +173,7 @@ class BoundlessReceives(Receives):
         if message in self._kept:
             self._kept.remove(message)
             self.unread.remove(message.event)
-            self._free_slots()  # its sender's quota has room again
+            self._free_slots()  # its sender's quota has space again
         else:
             self._listed.remove(message)
             self._remove(message)

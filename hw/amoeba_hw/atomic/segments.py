@@ -19,7 +19,7 @@ def add_segments(adder, lanes, first_carry):
         starts_next = adder.starts[lane + 1] if lane + 1 in lanes else Const(1)
         left += [adder.a.word_select(lane, 8), ~starts_next | carry_in]
         right += [adder.b.word_select(lane, 8), starts_next & carry_in]
-    # Above the last number there is none to make a carry for.
+    # No number above the last one needs a carry.
     left[-1] = right[-1] = Const(0)
     total = Cat(left) + Cat(right)
     places = range(1, 9 * len(lanes), 9)

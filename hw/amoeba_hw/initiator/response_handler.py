@@ -451,7 +451,7 @@ class ResponseHandler(wiring.Component):
         continues = Signal()
         failed = Signal()
         m.d.comb += [
-            # A chain may be broken before its end: then its status is nobody's.
+            # A chain may be broken before its end: then no request gets its status.
             continues.eq(
                 ~state.chained
                 | ((ticket.index == (state.chain_index + 1)[:16]) & (ticket.generation == state.chain_generation))

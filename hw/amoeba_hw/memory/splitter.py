@@ -65,7 +65,7 @@ class RequestSplitter(wiring.Component):
         )
         # A request is here, and the way it goes; that by elements begins with what has been found out about it.
         self._occupied = Signal()
-        # The opposite, for the walk by lines: its line is far away, near the line table.
+        # The opposite, for the address generator by lines: its line is far away, near the line table.
         self._idle = Signal(init=1)
         self._by_elements = Signal()
         self._element_starts = Signal()
@@ -87,7 +87,7 @@ class RequestSplitter(wiring.Component):
             fire_line.eq(line_offered & self.space & self._beats_are_there(lines.step)),
             fire_element.eq(self._element_offered & self.space & self._beats_are_there(elements.step)),
             fire.eq(fire_line | fire_element),
-            # The last step of a walk by elements is known late: the next request waits for the cycle after it.
+            # The generator by elements knows its last step late: the next request waits for the cycle after it.
             self.requests.ready.eq(~self._occupied | (fire_line & lines.step.finishes)),
             self.operands.ready.eq(fire & step.drops_beat & self._has_operand),
             self.compares.ready.eq(fire & step.drops_beat & self._has_compare),
@@ -228,8 +228,8 @@ class RequestSplitter(wiring.Component):
         before = Signal(self._parameters.data_width, name=f"{name}_before")
         place = Signal(offset_bits, name=f"{name}_place")
         is_new = Signal(name=f"{name}_is_new")
-        # Whether anything moves is known last, so it decides on as little as possible: what a step has brought that
-        # takes no beat, or has not been taken, is nobody's.
+        # Whether anything moves is known last, so it decides on as little as possible: nobody uses the output of a
+        # step that takes no beat, or has not been taken.
         m.d.sync += [
             is_new.eq(fire & step.takes_beat),
             rotated.eq(byte_rotate_left(m, name, beat, step.place)),

@@ -56,7 +56,7 @@ class BufferUse(wiring.Component):
             self.size.eq(Mux(self.cut, self.space, self.length)),
             self.used.eq(used),
             self.left.eq(left),
-            # Where the next place would begin behind the buffer's end there is none.
+            # A place that would begin behind the buffer's end does not exist.
             self.used_up.eq(~self.multi | left[-1] | (left == 0) | (left[:32] < self.least_space)),
         ]
         return m

@@ -4,8 +4,9 @@ from collections import deque
 from typing import NoReturn
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.frames import Frame
 from amoeba_model.grants import MemoryGrants
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker

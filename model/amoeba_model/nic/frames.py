@@ -2,7 +2,7 @@
 
 import heapq
 
-from amoeba_model.network import Frame
+from amoeba_model.frames import Frame
 from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, UNKNOWN_PDC, Stage

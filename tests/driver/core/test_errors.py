@@ -14,12 +14,12 @@ from amoeba_model.wire.uet import ReturnCode
 
 @pytest.mark.parametrize("number", [number for number in Errno if number], ids=lambda number: number.name)
 def test_every_error_number_has_a_class_of_its_own_kind(number):
-    error = errors.fabric_error(number, "what happened", 5)
+    error = errors.fabric_error(number, "a failure", 5)
     assert type(error) is errors.class_of(number)
     assert type(error) is not errors.FabricError
     assert isinstance(error, OSError)
     assert (error.errno, error.fi_errno, error.prov_errno) == (number, number, 5)
-    assert str(error) == f"{number.name}: what happened"
+    assert str(error) == f"{number.name}: a failure"
 
 
 @pytest.mark.parametrize("number", [number for number in Errno if 0 < number < 256], ids=lambda number: number.name)

@@ -25,7 +25,7 @@ LONG = 300
 @pytest.mark.parametrize("progress", ["FI_PROGRESS_MANUAL", "FI_PROGRESS_AUTO"])
 @pytest.mark.parametrize("kinds", ["model,model", "rtl,rtl", "model,rtl"])
 def test_the_parent_goes_on_however_its_children_end(kinds, progress):
-    """Each of four children ends in its way while an operation of the parent's is under way; eight are told of."""
+    """Each of four children ends in its way while an operation of the parent's is in flight; eight are reported."""
     ended = subprocess.run(
         [sys.executable, "-W", "error", PROGRAM, kinds, progress], capture_output=True, text=True, timeout=LONG
     )
@@ -89,7 +89,7 @@ def test_a_child_takes_no_frame_of_its_parent_and_lets_go_of_the_port():
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_who_waits_for_a_process_hears_of_its_end_although_a_child_of_it_lives():
+def test_who_waits_for_a_process_is_notified_of_its_end_although_a_child_of_it_lives():
     addresses = []
     reading, writing = os.pipe()
     first = os.fork()

@@ -173,7 +173,7 @@ def test_what_is_asked_may_take_the_lock_itself():
 
 
 class SignalError(Exception):
-    """What a signal's handler raises."""
+    """The exception of a signal's handler."""
 
 
 def test_an_interruption_of_a_wait_leaves_the_lock_as_it_was():
@@ -263,7 +263,7 @@ def test_what_raises_while_it_is_asked_does_not_keep_the_lock(threads):
     assert threads.join() == [True]
 
 
-def test_recovering_gives_back_what_was_taken_too_often():
+def test_recovering_releases_what_was_taken_too_often():
     guard = Guard()
     with guard:
         depth = guard.depth

@@ -1,4 +1,4 @@
-"""What a signal's handler raises in the midst of a call, such as KeyboardInterrupt, loses nothing.
+"""An exception of a signal's handler in the midst of a call, such as KeyboardInterrupt, loses nothing.
 
 Python calls handlers where a function begins, where one that is no Python has ended, and where a loop goes round. The
 tests raise the signal at each of the first two, one after the other, as ``sys.setprofile`` tells them.
@@ -19,7 +19,7 @@ import pytest
 from amoeba import CqFormat, ErrorAvailableError, Op, Progress, open_cluster
 from amoeba_model.interruptions import uninterrupted
 
-from tests.driver.sides import ALL_ACCESS, BOTH
+from tests.driver.endpoints import ALL_ACCESS, BOTH
 
 ONE = np.ones(1, np.uint64)
 LONG = 60
@@ -28,7 +28,7 @@ LONG = 60
 
 @pytest.fixture(autouse=True)
 def no_garbage():
-    """What other tests left is collected before: Python lets out nothing that is raised while it collects."""
+    """Garbage of other tests is collected before: Python lets out nothing that is raised while it collects."""
     gc.collect()
     gc.disable()
     yield
@@ -73,7 +73,7 @@ def interrupted(function, place):
 
 
 QUICK = 5
-"""Waits in a row that end before a place, until there is none: with automatic progress some have less to wait for."""
+"""Waits in a row that end before a place, until no place is left. With automatic progress some waits are shorter."""
 IN_GENERATORS = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """Python lets nothing out of a generator that is thrown away: then the call goes on."""
 

@@ -56,7 +56,7 @@ from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.trace import NO_CONTEXT
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side
 
 
 def test_closing_the_fabric_closes_everything_youngest_first(fabric, keep):
@@ -87,7 +87,7 @@ def test_a_closed_endpoint_returns_its_context(fabric, keep):
         keep(make_side(domain)).endpoint.close()
 
 
-def test_operations_under_way_finish_before_an_endpoint_is_closed(pair, target):
+def test_operations_in_flight_finish_before_an_endpoint_is_closed(pair, target):
     memory, region = target
     for _ in range(10):
         pair[0].endpoint.atomic(np.uint64(1), 0, region.address, region.key, Op.FI_SUM)
@@ -143,7 +143,7 @@ def test_a_closed_region_cannot_be_a_desc(pair, target):
 def test_an_object_that_is_dropped_open_warns_and_is_closed(fabric, keep):
     domain = keep(fabric.domain(0))
     contexts = fabric.nics[0].parameters.contexts
-    for _ in range(contexts + 1):  # one more than there are: each must have been given back
+    for _ in range(contexts + 1):  # one more than there are: each must have been released
         side = make_side(domain)
         for thing in ("endpoint", "queue", "peers"):
             with pytest.warns(ResourceWarning, match="unclosed <"):

@@ -1,4 +1,4 @@
-"""What the driver tells to logging: nothing unless asked, and then who comes, who goes, and who is given up."""
+"""The driver's log: nothing unless asked, and then peers that come, that go, and that are given up."""
 
 import logging
 import os

@@ -1,6 +1,6 @@
 """Waits for longer than the system counts milliseconds, 31 bits of them, and for infinitely many seconds.
 
-What they wait for comes, or is there: a number that does not fit is an error even then.
+The awaited event comes, or is there: a number that does not fit is an error even then.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from amoeba.core.lines import JsonLines
 from amoeba.core.waiting import Sources, WaitFd, readable_within
 
 from tests.driver.automatic import asleep
-from tests.driver.parties import Party, asked, listen
-from tests.driver.sides import ALL_ACCESS, connect, make_counted_talker, make_side
+from tests.driver.connections import Party, asked, listen
+from tests.driver.endpoints import ALL_ACCESS, connect, make_counted_talker, make_side
 
 LONG = [1e12, math.inf]
 MODES = [Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO]
@@ -158,9 +158,11 @@ def test_tasks_wait(served, keep, seconds):
             for task in (wait_counter(counter, 1, seconds), read_event(events, seconds), wait_set(waiting, seconds))
         ]
         await asyncio.sleep(0)
+        assert not any(task.done() for task in tasks)
         counter.add(1)
         for queue in (events, member):
             queue.write(1)
-        await asyncio.gather(*tasks)
+        _, event, _ = await asyncio.gather(*tasks)
+        assert event.event == member.read().event == 1
 
     asyncio.run(wait())

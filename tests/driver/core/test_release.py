@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def told(driver):
-    """What ``--version`` prints in a Python without packages but the ones the command needs."""
+    """The output of ``--version`` in a Python with the command's packages alone."""
     code = (
         "import sys; from importlib import metadata\n"
         "def absent(name): raise metadata.PackageNotFoundError(name)\n"

@@ -122,7 +122,7 @@ def test_automatic_progress_sleeps_while_nothing_happens(fabric, open_party):
     assert party.queues[1].sread(timeout=PATIENCE)
 
 
-def test_a_counter_that_hears_of_peers_is_looked_at_though_no_interrupt_tells(fabric, open_party):
+def test_a_counter_that_is_notified_of_peers_is_looked_at_though_no_interrupt_tells(fabric, open_party):
     fabric.automate()
     party = open_party()
     counter = party.keep(party.domains[1].cntr_open())

@@ -20,7 +20,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_tools.cli import app
 from typer.testing import CliRunner
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 from tests.support.pcie_rtl import SMALL
 
 

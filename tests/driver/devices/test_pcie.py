@@ -1,4 +1,4 @@
-"""A NIC on PCI Express as a device, and what is said when there is none: on a fake kernel with VFIO's rules.
+"""A NIC on PCI Express as a device, and the errors without one: on a fake kernel with VFIO's rules.
 
 Covers ``devices/pcie/binding.py``, ``devices/pcie/device.py``, ``devices/pcie/kernel.py``, ``devices/pcie/vfio.py``,
 ``core/buffers.py`` and ``amoeba_tools/cli/pcie.py``.

@@ -74,7 +74,7 @@ def grants(draw):
 
 
 STEPS = st.lists(st.one_of(grants(), st.integers(0, 99), st.just("churn")), max_size=40)
-"""What is granted, which of the grants is revoked, or that memory nobody uses becomes other memory."""
+"""A new grant, a revoked grant, or unused memory that becomes other memory."""
 
 
 @settings(max_examples=300, deadline=None)

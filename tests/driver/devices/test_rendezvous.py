@@ -228,7 +228,7 @@ def test_a_connection_that_is_gone_is_an_error_and_no_signal():
 
 
 def test_connections_that_say_nothing_delay_nobody(monkeypatch):
-    """They could be silent for an hour each."""
+    """Each connection could be silent for an hour."""
     monkeypatch.setattr(bootstrap, "_GREETING", 3600.0)
     listening = Listening(3, timeout=3600)
     with contextlib.ExitStack() as exits:
@@ -240,7 +240,7 @@ def test_connections_that_say_nothing_delay_nobody(monkeypatch):
         assert [member.rank for member in (first, *others)] == [0, 1, 2]
 
 
-def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
+def test_the_oldest_silent_connection_makes_space_for_another(monkeypatch):
     monkeypatch.setattr(bootstrap, "_MAX_CALLERS", 2)
     listening = Listening(2, timeout=3600)
     with contextlib.ExitStack() as exits:

@@ -5,7 +5,7 @@ import pytest
 from amoeba import open_cluster
 from amoeba_model.opcodes import Datatype, Op
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side, make_talkers
 from tests.support.pcie_rtl import LINKS, SMALL
 
 pytestmark = pytest.mark.long

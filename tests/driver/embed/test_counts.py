@@ -171,7 +171,7 @@ def test_the_folder_is_the_user_s_own_and_goes_away():
     assert not folder.exists()
 
 
-def test_without_room_for_a_folder_there_is_none(monkeypatch):
+def test_without_space_for_a_folder_nothing_is_made(monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     with counting_folder() as folder:
         assert folder is None

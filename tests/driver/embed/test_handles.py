@@ -68,7 +68,7 @@ def test_views_are_in_place_and_never_of_null():
     refused(Errno.FI_EINVAL, memory.require, ffi.NULL, "data")
 
 
-def test_strings_are_cut_to_their_room_and_end():
+def test_strings_are_cut_to_their_space_and_end():
     ffi = cffi.FFI()
     memory, space = Memory(ffi), ffi.new("char[8]", b"........")
     assert memory.put_string(space, 4, "hello") == 6

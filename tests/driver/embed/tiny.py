@@ -38,7 +38,7 @@ LIBRARY = CLibrary(
 
 @dataclass
 class Channel:
-    """What a handle of this library stands for."""
+    """The object behind a handle of this library."""
 
     mine: ProcessNic
     domain: ProtectionDomain = field(init=False)

@@ -28,7 +28,7 @@ from amoeba import (
 )
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker, refused
 
 READ, WRITE = BindFlags.FI_READ, BindFlags.FI_WRITE
 SEND, RECV = BindFlags.FI_SEND, BindFlags.FI_RECV
@@ -51,7 +51,7 @@ class Counted:
         self.side = Side(domain, queue, peers, endpoint)
 
     def values(self):
-        """What has been counted: {kind: (successes, errors)} where it is not nothing."""
+        """Return the counts: {kind: (successes, errors)}, without zeros."""
         found = {kind: (counter.read(), counter.readerr()) for kind, counter in self.counters.items()}
         return {kind: value for kind, value in found.items() if value != (0, 0)}
 

@@ -33,17 +33,17 @@ class Written:
         pass
 
 
-def first_psns(epoch, openings=500):
+def first_psns(epoch, connections=500):
     registers = Written(epoch)
     table = PeerTable(registers)
     peer = table.open(0, ADDRESS, 0)
-    for _ in range(openings - 1):
+    for _ in range(connections - 1):
         table.reopen(peer, 0, ADDRESS, 0)
     return registers.psns
 
 
 @pytest.mark.parametrize("epoch", [None, 0, 7])
-def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(epoch):
+def test_no_connection_epoch_of_an_entry_is_taken_for_an_earlier_one(epoch):
     psns = first_psns(epoch)
     for last, psn in pairwise(psns):
         for sent in (0, 1, 1 << 16, MAX_PACKETS - 1):  # the target expects this packet of the last one

@@ -7,7 +7,7 @@ from amoeba.core.errors import class_of
 from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_client_that_finds_no_place_has_an_error_of_its_own_and_can_come_aga
     third.finish()
 
 
-def test_all_that_was_under_way_to_the_server_ends_with_it(clients):
+def test_all_that_was_in_flight_to_the_server_ends_with_it(clients):
     (first, second, third), place = clients
     for client in (first, second):
         write(client, place)

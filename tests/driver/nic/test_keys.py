@@ -11,7 +11,7 @@ from amoeba_model.registers import key_slots
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 KEYS = 1010
 READ = MrAccess.FI_REMOTE_READ
@@ -49,7 +49,7 @@ def test_a_thousand_regions_can_be_reached(pair, keep, key_of):
     reach(pair, memory, regions, [KEYS // 2, KEYS - 1])
 
 
-def test_a_full_table_says_so_and_has_room_again_for_what_is_closed(pair, keep):
+def test_a_full_table_says_so_and_has_space_again_for_what_is_closed(pair, keep):
     domain = pair[1].domain
     buffers = [np.array([n], np.uint64) for n in range(KEYS)]
     regions = [keep(domain.mr_reg(buffer, READ)) for buffer in buffers]

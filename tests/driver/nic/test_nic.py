@@ -26,7 +26,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 
 class Doctored(ModelDevice):
@@ -92,7 +92,7 @@ def test_what_is_not_our_nic_is_refused_with_the_reason(values, number, message)
 
 
 def test_unknown_blocks_are_skipped():
-    # a later release puts a block of a kind this driver has never heard of behind ours
+    # a later release puts a block of a kind that this driver does not know behind the last one
     unknown = {0x600C: 0x7000, 0x7000: 0x414D_7777, 0x7004: 1, 0x7008: 0x40, 0x700C: 0}
     with Doctored(unknown) as device:
         assert [placed.block.name for placed in Nic(device).blocks][-1] == "target_pdcs"
@@ -107,7 +107,7 @@ def test_what_peers_are_told_of_has_arrived_at_the_nic():
             assert device.posted == [], kept[-1]
 
 
-def test_single_contexts_leave_room_for_several_side_by_side():
+def test_single_contexts_leave_space_for_several_side_by_side():
     with ModelDevice(NicParameters(contexts=8)) as device:
         nic = Nic(device)
         assert [nic.contexts.take() for _ in range(4)] == [0, 1, 2, 3]

@@ -13,7 +13,7 @@ from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import KeyFlags
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side, refused
 
 CONTEXTS = 4
 ADDRESS = EndpointAddress(bytes(6), 0x0A00_0001, 1, 1, 0, 1)
@@ -48,7 +48,7 @@ def test_every_party_finds_its_reserve_whatever_the_others_take(total, contexts)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_any_order_of_taking_and_giving_back_keeps_the_accounts(seed):
+def test_any_order_of_taking_and_releasing_keeps_the_accounts(seed):
     rng = random.Random(seed)
     total, contexts = rng.choice([16, 40, 64]), 4
     quota = Quota("things", "context", total, contexts)

@@ -17,8 +17,8 @@ from amoeba.nic.nic import Nic
 from amoeba_model.network import Network
 from amoeba_model.nic.device import ModelDevice
 
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 from tests.driver.machines import Machines
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
 
 
 @pytest.fixture(params=DEVICE_KINDS)
@@ -54,7 +54,7 @@ def test_a2_operations_of_a_nic_that_is_opened_again_are_executed(machines, keep
 
 
 def test_a2_operations_are_executed_though_the_driver_before_closed_nothing(machines, keep):
-    """It left its contexts enabled, as one does that is killed, or whose CLOSEs after a reset take too long."""
+    """The former driver left its contexts enabled: it was killed, or its CLOSEs after a reset took too long."""
     former = machines.open()
     work(former, keep)
     with machines.open() as fabric:

@@ -1,4 +1,4 @@
-"""A NIC that is reset under its driver: everything under way ends with an error, and it can be opened anew.
+"""A NIC that is reset under its driver: everything in flight ends with an error, and it can be opened anew.
 
 Covers ``nic/reset_watchdog.py`` and ``nic/watching.py``.
 """
@@ -14,10 +14,10 @@ from amoeba.devices.devices import DEVICE_KINDS
 from amoeba.transport.batches import BATCH_FAILURE
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver import sides
+from tests.driver import endpoints
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 from tests.driver.machines import Machines
-from tests.driver.offices import make_office
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
+from tests.driver.shared_receives import make_office
 
 RESET = int(ReturnCode.LOCAL_NIC_RESET)
 ON_MODEL = pytest.mark.parametrize("machines", ["model"], indirect=True)
@@ -42,7 +42,7 @@ def pair(fabric: Fabric, keep) -> tuple[Side, Side]:
 
 
 def fail(side: Side, count: int) -> list:
-    """The error entries of ``count`` operations under way, all of which must fail."""
+    """The error entries of ``count`` operations in flight, all of which must fail."""
     failures = []
     deadline = time.monotonic() + 60
     while len(failures) < count and time.monotonic() < deadline:
@@ -61,7 +61,7 @@ def contexts(failures: list) -> list:
 
 
 def make_talkers(fabric: Fabric, keep) -> tuple[Side, Side]:
-    one, other = sides.make_talkers(fabric)
+    one, other = endpoints.make_talkers(fabric)
     keep((one, other))
     return one, other
 
@@ -72,7 +72,7 @@ def make_pair(fabric: Fabric, keep) -> tuple[Side, Side]:
     return pair
 
 
-def test_operations_under_way_end_in_their_order_with_an_error(machines, pair, keep):
+def test_operations_in_flight_end_in_their_order_with_an_error(machines, pair, keep):
     client, server = pair
     memory = np.zeros(8, np.uint64)
     region = keep(server.domain.mr_reg(memory, ALL_ACCESS))
@@ -160,7 +160,7 @@ def test_counters_count_the_errors(machines, fabric, keep):
 
 def test_receives_end_with_an_error_and_messages_that_had_come_are_received(machines, fabric, keep):
     one, other = make_talkers(fabric, keep)
-    buffers = [np.zeros(4, np.uint8) for _ in range(100)]  # more than the NIC has room for
+    buffers = [np.zeros(4, np.uint8) for _ in range(100)]  # more than the NIC has space for
     for number, buffer in enumerate(buffers):
         one.endpoint.trecv(buffer, tag=number, context=number)
     other.endpoint.tsend(np.full(4, 7, np.uint8), other.peer, tag=3)
@@ -237,7 +237,7 @@ def test_the_peer_hears_in_bounded_time_and_both_work_again(machines, keep):
 
 
 @ON_MODEL
-def test_endpoints_that_share_receives_hear_of_a_reset(machines, fabric, keep):
+def test_endpoints_that_share_receives_are_notified_of_a_reset(machines, fabric, keep):
     office = make_office(fabric, keep)
     buffer = np.zeros(8, np.uint8)
     office.context.recv(buffer, context="shared")
@@ -255,7 +255,7 @@ def test_endpoints_that_share_receives_hear_of_a_reset(machines, fabric, keep):
 
 
 @ON_MODEL
-def test_calls_that_sleep_hear_of_it_with_automatic_progress(machines, keep):
+def test_calls_that_sleep_are_notified_of_it_with_automatic_progress(machines, keep):
     with machines.open() as fabric:
         fabric.automate()
         client, server = make_pair(fabric, keep)

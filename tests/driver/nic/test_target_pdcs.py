@@ -14,7 +14,7 @@ from amoeba_tools.cli import app
 from amoeba_tools.cli.pdcs import print_pdcs
 from typer.testing import CliRunner
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side, refused
 from tests.support.pcie_rtl import SMALL
 
 OPEN, EXPELLED = TargetPdcState.OPEN, TargetPdcState.EXPELLED

@@ -1,6 +1,6 @@
 """A tiny NIC for tests of what the driver takes over: its match unit, and rings whose ends never agree.
 
-Messages come, descriptors are done, slots are given back and events are seen when the test says so, in any order that
+Messages come, descriptors are done, slots are released and events are seen when the test says so, in any order that
 rings allow. Senders whose message finds no place are refused, and send it again.
 """
 
@@ -134,7 +134,7 @@ class AsynchronousNic:
         return True
 
     def free(self):
-        """See that the driver has given back a slot; whether it has."""
+        """See that the driver has released a slot; whether it has."""
         if not self._slots:
             return False
         self.unit.lists(self.context).release_slot(self._slots.popleft())

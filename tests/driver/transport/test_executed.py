@@ -9,14 +9,14 @@ from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.driver.batching import scene_on
-from tests.driver.sides import ALL_ACCESS, connect, idle, make_side, make_talker
+from tests.driver.endpoints import ALL_ACCESS, connect, idle, make_side, make_talker
 
 ONE = np.ones(1, np.uint64)
 
 
 @pytest.fixture
 def counts(fabric):
-    """Those of the first NIC, by name, without zeros."""
+    """The counters of the first NIC, by name, without zeros."""
     numbers = fabric.nics[0].executed = [0] * len(Executed)
     return lambda: {kind.name: numbers[kind] for kind in Executed if numbers[kind]}
 

@@ -15,7 +15,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 from tests.driver.transport.workers import Worker, pair_of_workers, wait, write_of
 from tests.support.pairs import PAIRS
 
@@ -74,7 +74,7 @@ def test_a_fence_ends_behind_everything_posted_before(workers, to_all):
     assert not one.rings.busy_with(entry)
 
 
-def test_a_fence_to_all_is_under_way_to_nobody(workers):
+def test_a_fence_to_all_is_in_flight_to_nobody(workers):
     one, other = workers
     cut_off(other)
     one.put(1, other.expose(np.zeros(1, np.uint64)))

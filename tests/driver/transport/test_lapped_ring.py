@@ -20,7 +20,7 @@ from amoeba.openucx.ucp.batches import put_batch
 from amoeba.transport.batches import BATCH_FAILURE
 from amoeba_model.network import Network
 
-from tests.driver.sides import ALL_ACCESS, Side, make_side
+from tests.driver.endpoints import ALL_ACCESS, Side, make_side
 
 LAPS = 3
 ENTRIES = 16

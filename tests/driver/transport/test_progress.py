@@ -51,9 +51,9 @@ from tests.driver.automatic import (
     make_counted,
     threads_of_progress,
 )
-from tests.driver.parties import Party, connect, listen
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side, make_talkers
-from tests.driver.sides import connect as connect_sides
+from tests.driver.connections import Party, connect, listen
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side, make_talkers
+from tests.driver.endpoints import connect as connect_sides
 
 ONE = np.uint64(1)
 
@@ -125,7 +125,7 @@ def test_a_fabric_has_one_progress_model():
 
 def test_operations_are_done_though_nobody_reads(fabric, pair, target):
     memory, region = target
-    for _ in range(40):  # more than the ring has room for, so that completions are taken as well
+    for _ in range(40):  # more than the ring has space for, so that completions are taken as well
         while True:
             try:
                 pair[0].endpoint.inject_atomic(ONE, pair[0].peer, region.address, region.key, Op.FI_SUM)
@@ -354,7 +354,7 @@ def test_what_is_dropped_in_the_midst_of_a_call_is_closed_soon(keep):
 
 
 class Collecting:
-    """A lock of a guard; the garbage is collected after it was taken, or before it is given back."""
+    """A lock of a guard; the garbage is collected after it was taken, or before it is released."""
 
     def __init__(self, lock, *, taking):
         self.lock = lock
@@ -382,7 +382,7 @@ class Collecting:
 @pytest.mark.parametrize("taking", [True, False], ids=["taking", "giving back"])
 @pytest.mark.parametrize("lock", ["_gate", "_lock"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_what_is_dropped_while_the_lock_is_taken_or_given_back_is_closed_and_nobody_hangs(
+def test_what_is_dropped_while_the_lock_is_taken_or_released_is_closed_and_nobody_hangs(
     monkeypatch, keep, lock, taking, taken
 ):
     """The garbage collector comes when it likes, from Python 3.12 on after any call of a function in C."""
@@ -452,7 +452,7 @@ for _ in range(16):
 
 
 def call_and_end(fabric):
-    """What a child of the process does; never returns. A signal ends it if it hangs, whatever the tests' runner made
+    """Run a child of the process; never return. A signal ends it if it hangs, whatever the tests' runner made
     of that."""
     status = 1
     try:
@@ -469,7 +469,7 @@ def call_and_end(fabric):
 
 @ON_MODEL
 def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
-    """It forks again and again while the thread holds the lock most of the time."""
+    """The process forks again and again while the thread holds the lock most of the time."""
     memory, region = target
     for turn in range(20):
         pair[0].endpoint.atomic(ONE, pair[0].peer, region.address, region.key, Op.FI_SUM)
@@ -483,7 +483,7 @@ def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
 
 @ON_MODEL
 def test_a_child_does_not_wait_for_a_thread_that_was_next(fabric, pair):
-    """It forks while the thread waits at the gate of the lock, which nobody opens in the child."""
+    """The process forks while the thread waits at the gate of the lock, which nobody opens in the child."""
     guard = fabric._auto.guard
     with guard:
         fabric._auto.wake()
@@ -498,7 +498,7 @@ def test_a_child_does_not_wait_for_a_thread_that_was_next(fabric, pair):
 
 @ON_MODEL
 def test_threads_can_fork_at_once(fabric, pair):
-    """None of them gives back the lock that another one holds for its own fork."""
+    """None of them releases the lock that another one holds for its own fork."""
 
     def fork():
         for _ in range(10):

@@ -14,7 +14,7 @@ from amoeba import (
 from amoeba.devices.devices import DEVICE_KINDS
 
 from tests.driver.automatic import LONG, asleep, automatic_cluster, eventually, is_readable, make_counted
-from tests.driver.sides import ON_MODEL, make_talkers
+from tests.driver.endpoints import ON_MODEL, make_talkers
 
 
 @pytest.fixture(params=DEVICE_KINDS)

@@ -7,7 +7,7 @@ import pytest
 from amoeba import BindFlags, EndpointAddress, Errno, ErrorAvailableError, Op, Retransmission
 from amoeba.nic.nic import Nic
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, make_side, refused
 
 PATIENT = Retransmission(timeout=1 << 16, limit=255)
 """Sends again and again, and gives nobody up."""

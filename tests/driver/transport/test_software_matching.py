@@ -1,4 +1,4 @@
-"""What exceeds the NIC's lists is taken over in order: random runs against a NIC whose rings never agree.
+"""Messages beyond the NIC's lists are taken over in order: random runs against a NIC whose rings never agree.
 
 Nothing may depend on how far the NIC is ahead. The rules that are checked are those of one list of receives and one
 of messages without end: a message meets the oldest receive that wants it, a receive the oldest message of a sender.
@@ -42,7 +42,7 @@ class Sent:
     tagged: bool
     long: bool
     accepted: int = -1
-    """Which one it was to come."""
+    """The message's number in its order of arrival."""
     met: "Asked | None" = None
 
     @property

@@ -54,7 +54,7 @@ def test_puts_and_fetching_atomics_complete_with_what_they_were_posted_with(work
     assert (memory.tolist(), found[0]) == ([17, 42], 40)
 
 
-def test_a_flush_leaves_nothing_under_way_to_the_peer(workers):
+def test_a_flush_leaves_nothing_in_flight_to_the_peer(workers):
     one, other = workers
     memory = np.zeros(8, np.uint64)
     start, key = other.expose(memory)

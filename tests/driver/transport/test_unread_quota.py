@@ -6,7 +6,7 @@ Covers ``transport/unread.py``.
 import pytest
 from amoeba import Errno, ErrorAvailableError, FabricError, open_cluster
 
-from tests.driver.sides import Side, entries, make_talker
+from tests.driver.endpoints import Side, entries, make_talker
 
 KIBI = 1024
 SIZE = 3072

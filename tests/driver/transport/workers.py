@@ -135,7 +135,7 @@ class Worker:
         self.receives.post(receive, 0, False)
 
     def flush(self) -> None:
-        """Wait until nothing is under way to the peer."""
+        """Wait until nothing is in flight to the peer."""
         entry = self.peers.find(0)
         assert self.rings.wait_until(lambda: not self.rings.busy_with(entry), time.monotonic() + PATIENCE)
 

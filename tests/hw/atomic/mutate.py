@@ -126,7 +126,7 @@ class Stimulus:
 
 
 def lanes_stimuli(datatypes, beats=test_atomic_lanes.BEATS):
-    """What tests/hw/atomic/test_lanes.py and tests/hw/atomic/test_coverage.py run."""
+    """The checks of tests/hw/atomic/test_lanes.py and tests/hw/atomic/test_coverage.py."""
     for datatype in datatypes:
         pairs = triples(datatype)
         for op, by_bits in fast_cells(datatype):
@@ -150,7 +150,7 @@ def _lanes_stimulus(op, datatype, by_bits, arrays):
 
 
 def pipeline_stimuli(datatypes, beats=test_atomic_pipeline.BEATS):
-    """What tests/hw/atomic/test_pipeline.py and tests/hw/atomic/test_coverage.py run."""
+    """The checks of tests/hw/atomic/test_pipeline.py and tests/hw/atomic/test_coverage.py."""
     cells = pipelined_cells(datatypes)
     yield _pipeline_stimulus(*mixed_beats(cells, DATA_WIDTH, 4000, seed=5))
     for op, datatype in cells:
@@ -210,7 +210,7 @@ def _beats(elements):
 
 @dataclass(frozen=True)
 class Unit:
-    """What can be mutated: the component, the submodules that are, and the tests."""
+    """A target of mutation: the component, its mutated submodules, and the tests."""
 
     build: Callable[[int, tuple[Datatype, ...]], wiring.Component]
     within: tuple[str, ...]

@@ -309,7 +309,7 @@ def mixed_beats(cells, data_width, rows, seed):
 
 
 def expected_of(ops, datatypes, target, operand):
-    """What the model makes of beats, each of a cell of its own."""
+    """The model's results of beats, each of a cell of its own."""
     expected = np.zeros_like(target)
     for op, datatype in {(int(op), int(datatype)) for op, datatype in zip(ops, datatypes, strict=True)}:
         rows = np.flatnonzero((ops == op) & (datatypes == datatype))

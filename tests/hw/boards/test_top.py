@@ -49,7 +49,7 @@ OWN_CLOCKS = {
     f"{name} at {mhz} MHz": replace(BOARDS[name], nic_mhz=mhz) for name, mhz in (("u200", 200), ("u50", 320))
 }
 TOPS = {**BOARDS, **OWN_CLOCKS}
-"""What is elaborated: every board, and some with a clock of the NIC's own."""
+"""The designs that are elaborated: every board, and some with a clock of the NIC's own."""
 
 
 class StandIn(wiring.Component):
@@ -322,7 +322,7 @@ def test_damaged_frames_are_dropped_and_others_are_not(gaps):
     assert len(dropped) == len(bad)
 
 
-def test_frames_without_room_are_dropped_as_a_whole():
+def test_frames_without_space_are_dropped_as_a_whole():
     frames = make_frames(60, 20)
     out, dropped = run_frames(CmacReceive(64, 32), frames, gaps=0, waits=0.6)
     found = frames_of(out)

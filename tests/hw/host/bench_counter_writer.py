@@ -39,7 +39,7 @@ class Bench:
         self.admissions = StreamSource(dut, "admissions", COUNTER_ADMISSION)
         self.writes = StreamSink(dut, "writes", write_beat(WIDTH), pace=write_pace())
         self.given = {}
-        """What the orders given so far add up to: successes and errors by number."""
+        """The sums of the orders so far: successes and errors by number."""
 
     def order(self, index, counter, error, context=NO_CONTEXT, *, counts=True):
         self.orders[index].send({"counter": counter, "error": error, "context": context})

@@ -1,4 +1,4 @@
-"""What the benches of the host's side put behind the hubs: two readers, two writers and one client of lines."""
+"""The clients behind the hubs in benches of the host's side: two readers, two writers and one client of lines."""
 
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, flipped

@@ -11,7 +11,7 @@ CONTEXTS, SOURCES = 3, 2
 
 
 def run(asked):
-    """What is raised, traced and counted, cycle by cycle, when ``asked[cycle][source]`` is a mask of contexts."""
+    """Interrupts raised, traced and counted, cycle by cycle, if ``asked[cycle][source]`` is a mask of contexts."""
     dut = InterruptMerger(CONTEXTS, SOURCES)
     seen = []
 

@@ -173,7 +173,7 @@ async def of_a_chain_its_end_is_counted_and_what_is_refused(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def a_full_window_stops_the_packets_and_their_operands_have_room(dut):
+async def a_full_window_stops_the_packets_and_their_operands_have_space(dut):
     environment = await started(dut, lambda header, payload: None)
     environment.store_peer(0, **peer(0, 0, initial_psn=0))
     await environment.peer_stores.sent()

@@ -63,7 +63,7 @@ def expected_entries(orders):
 
 
 def expected_counts(orders):
-    """What must be counted."""
+    """The required counts."""
     for order in orders:
         ticket, failed = order["ticket"], order["status"] != ReturnCode.OK
         if ticket["generation"] == 4 and ticket["counter"] and (failed or not ticket["chained"]):

@@ -23,7 +23,7 @@ class Bench:
         self.dut = dut
         self.ring = {}
         self.contexts = {}
-        """Whose each command is, by the address of its first descriptor."""
+        """The context of each command, by the address of its first descriptor."""
         self.outstanding = 0
         self.commands = StreamSource(dut, "commands", FETCH_COMMAND, pace=pace())
         self.reads = StreamSink(dut, "reads", READ_REQUEST, pace=pace())
@@ -99,7 +99,7 @@ async def descriptors_come_in_order_and_refused_ones_say_so(dut, pace):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def no_more_is_asked_for_than_there_is_room_for(dut):
+async def no_more_is_asked_for_than_there_is_space_for(dut):
     accepting = []
     bench = Bench(dut, always, descriptor_pace=iter(lambda: bool(accepting), None))
     await start(dut)

@@ -158,7 +158,7 @@ async def a_target_that_keeps_what_it_has_gets_what_it_misses_once(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def gaps_that_are_found_while_a_pdc_sends_again_are_filled_in_order(dut):
-    """Those that are found before it begins make one with what is between them."""
+    """Gaps that are found before it begins make one with the packets between them."""
     environment = await silent(dut)
     environment.post(0, 0, [write(number, length=200) for number in range(8)])
     await frames(environment, 8)

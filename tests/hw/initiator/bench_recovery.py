@@ -57,7 +57,7 @@ async def each_packet_is_executed_once_and_in_order_whatever_the_network_does(du
     while len(target.executed) < len(model.frames):
         await ClockCycles(dut.clk, 10)
         assert environment.cycle < limit
-    # The last answers are still to come, perhaps again, and nothing is heard of requests without a completion.
+    # The last answers are still to come, perhaps again, and requests without a completion are not known yet.
     peek = environment.memory.peek
     while any(peek(address, 1) != bytes([value]) for address, value in model.results.items()):
         await ClockCycles(dut.clk, 100)
@@ -147,7 +147,7 @@ async def a_silent_peer_fails_after_its_timeouts_and_holds_up_no_other(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut):
+async def after_a_loss_fewer_packets_are_in_flight_until_enough_are_answered(dut):
     window, fewer = PARAMETERS.window, PARAMETERS.window_after_loss
     environment = await silent(dut)
     environment.set_retransmission(100 * TIMEOUT, 8)
@@ -177,7 +177,7 @@ async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(refused=[0, 1])
-async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut, refused):
+async def a_target_without_space_is_asked_again_for_as_long_as_it_takes(dut, refused):
     environment = await silent(dut, limit=1)
     environment.post(0, 0, [write(0), write(1)])
     await frames(environment, 2)
@@ -285,7 +285,7 @@ async def a_target_disowns_only_a_pdc_that_it_has_answered(dut):
     assert statuses(environment) == [(0, OK), (1, FAILED)]
 
 
-def openings(environment):
+def first_packets(environment):
     """(psn - START, whether it has SYN, dpdcid) of each frame."""
     return [(header["psn"] - START, header["syn"], header["dpdcid"]) for header, _ in environment.frames]
 
@@ -303,12 +303,12 @@ async def a_pdc_that_the_target_has_given_away_begins_anew_with_what_is_unanswer
     refuse(environment, 2, NackCode.INV_DPDCID)
     refuse(environment, 1, NackCode.INV_DPDCID)
     await frames(environment, 5)
-    assert openings(environment)[3:] == [(1, 1, 0), (2, 1, 1)]
+    assert first_packets(environment)[3:] == [(1, 1, 0), (2, 1, 1)]
     assert [header["message_id"] for header, _ in environment.frames[3:]] == [0, 1]
     environment.respond(environment.frames[4][0], OK, b"", cack_psn=START + 2, spdcid=TARGET_PDC + 3)
     environment.post(0, 3, [write(3)])
     await frames(environment, 6)
-    assert openings(environment)[5:] == [(3, 0, TARGET_PDC + 3)]
+    assert first_packets(environment)[5:] == [(3, 0, TARGET_PDC + 3)]
     acknowledge(environment, 5)
     await environment.completed(4)
     assert statuses(environment) == [(number, OK) for number in range(4)]
@@ -324,7 +324,7 @@ async def what_timed_out_twice_is_not_sent_to_a_new_pdc(dut):
     await frames(environment, 3)
     refuse(environment, 1, NackCode.INV_DPDCID)
     await frames(environment, 4)
-    assert openings(environment)[2:] == [(1, 0, TARGET_PDC), (1, 1, 0)]
+    assert first_packets(environment)[2:] == [(1, 0, TARGET_PDC), (1, 1, 0)]
     environment.respond(environment.frames[3][0], OK, b"")
     environment.post(0, 2, [write(2)])
     # An early one, and two that count.

@@ -75,7 +75,7 @@ async def check_random_traffic(dut, environment, count):
 def check_fences(environment, posted):
     """Every NOP with a fence has ended, behind all answers that it was to wait for, as has begun what has FENCE_ALL.
 
-    What is behind a FENCE_ALL has begun behind it.
+    Requests behind a FENCE_ALL begin behind it.
     """
     assert environment.ended.keys() == {place for place, fields in posted.items() if waits(fields)}
     assert environment.ended
@@ -106,7 +106,7 @@ async def packets_are_those_of_the_specification_in_the_order_of_each_peer(dut, 
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def contexts_take_turns_packet_by_packet(dut):
+async def contexts_alternate_packet_by_packet(dut):
     environment = await environment_with(dut)
     for window in environment.windows:
         window.blocked = True

@@ -31,7 +31,7 @@ class Bench:
         self.sizes = [(random.randint(0, 6), random.randint(0, 6)) for _ in range(CONTEXTS)]
         self.taken = collections.Counter()
         self.free = {number: 1 << self.sizes[number][1] for number in range(CONTEXTS)}
-        """Completion entries that the driver has given back."""
+        """Completion entries that the driver has released."""
         self.order = []
         for pulses in (dut.skipped, dut.ended, dut.left):
             pulses.value = 0
@@ -129,7 +129,7 @@ async def everything_posted_is_taken_within_its_bounds(dut, pace):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def contexts_with_work_take_turns(dut):
+async def contexts_with_work_alternate(dut):
     bench = Bench(dut, always)
     bench.sizes = [(8, 8)] * CONTEXTS
     await start(dut)
@@ -170,7 +170,7 @@ async def no_more_is_taken_than_the_queue_holds_and_places_come_back_by_fetches(
             claimed += 4
             taken += 4
         assert sum(command["count"] for command in bench.commands.received) == taken
-    # A generation that ends leaves its descriptors under way: their places are still theirs.
+    # A generation that ends leaves its descriptors in flight: their places are still theirs.
     bench.enable(0, 0)
     await ClockCycles(dut.clk, 2)
     bench.enable(0)

@@ -1,4 +1,4 @@
-"""What the initiator's benches put around it: host memory and DMA engines, and the wire."""
+"""The surroundings of the initiator in its benches: host memory and DMA engines, and the wire."""
 
 import random
 from collections import deque
@@ -187,7 +187,7 @@ class Environment:
                 self.interrupts.append((self.cycle, interrupts, len(self.completions)))
             for name, counter in counters:
                 self.counts[name] = self.counts.get(name, 0) + int(counter.value)
-            # There is room for everything that was asked for.
+            # There is space for everything that was asked for.
             for stream in ("descriptor_data", "operands", "compares"):
                 if getattr(self.dut, f"{stream}__valid").value:
                     assert getattr(self.dut, f"{stream}__ready").value, f"{stream} refused"

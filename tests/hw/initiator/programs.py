@@ -89,7 +89,7 @@ def random_op(opcode):
 
 
 ONE_PACKET = (DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND)
-"""Whose length is limited, and not a multiple of anything."""
+"""Requests of limited length, which is not a multiple of anything."""
 
 TIMED = ("cycle", "syn", "dpdcid", "clear_psn_offset")
 """Header fields that depend on how many answers have come."""
@@ -133,7 +133,7 @@ def check_outcomes(environment, model):
 
 
 async def run_random_programs(dut, environment, answer, count):
-    """Post ``count`` descriptors in each context, as fast as their rings have room; returns the model after the same
+    """Post ``count`` descriptors in each context, as fast as their rings have space; returns the model after the same
     programs with perfect answers, and the peers."""
     peers = {index: peer(index, index % 3) for index in range(6)} | {6: peer(6, 0, valid=0)}
     for index, fields in peers.items():

@@ -1,4 +1,4 @@
-"""What the bench of the initiator's request half puts around it: host, peers' windows, and what must come of it."""
+"""The surroundings of the initiator's request half in its bench: host, peers' windows, and the required results."""
 
 import itertools
 import random
@@ -28,7 +28,7 @@ FENCES = DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL
 
 
 class Window:
-    """What the other half of the initiator knows of one PDC."""
+    """The other half's record of one PDC."""
 
     def __init__(self, size):
         self.size = size
@@ -304,7 +304,7 @@ def cut_requests(parameters, memory, number, index, fields):
 
 
 def seen(packet):
-    """What :func:`cut_requests` says of a packet."""
+    """One packet of :func:`cut_requests`."""
     return {
         "index": packet["ticket"]["index"],
         "context": packet["ticket"]["context"],

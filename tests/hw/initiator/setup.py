@@ -1,4 +1,4 @@
-"""What the benches of the whole initiator have in common: rings, peers, buffers and answers."""
+"""Common parts of the benches of the whole initiator: rings, peers, buffers and answers."""
 
 import random
 

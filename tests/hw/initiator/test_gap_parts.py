@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What is kept of packets and of gaps between their answers, each component on its own.
+"""Records of packets and of gaps between their answers, each component on its own.
 
 Covers ``initiator/packet_log.py``.
 """

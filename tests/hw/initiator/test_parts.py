@@ -59,7 +59,7 @@ def test_transmit_scheduler(contexts):
     )
 
 
-def test_a_fetch_needs_room_for_a_whole_command():
+def test_a_fetch_needs_space_for_a_whole_command():
     with pytest.raises(ValueError, match="at least 4 descriptors, got 3"):
         DescriptorFetch(256, depth=3)
 
@@ -163,7 +163,7 @@ def test_a_fork_needs_an_output():
         Fork(8, 0)
 
 
-def test_queues_and_buffers_need_room():
+def test_queues_and_buffers_need_space():
     with pytest.raises(ValueError, match="power of two, at least 2, got 12"):
         RequestQueues(4, 8, 12)
     with pytest.raises(ValueError, match="at least 4 requests, got 3"):

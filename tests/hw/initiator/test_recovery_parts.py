@@ -113,7 +113,7 @@ class RetransmitterBench:
 
 
 @pytest.mark.parametrize("pace", [1.0, 0.4])
-def test_pdcs_that_send_again_take_turns_to_their_last_packet(pace):
+def test_pdcs_that_send_again_alternate_to_their_last_packet(pace):
     bench = RetransmitterBench(1, pace)
 
     async def testbench(ctx):
@@ -310,7 +310,7 @@ def test_what_is_asked_for_and_what_times_out_was_lost_and_what_must_wait_was_no
 
 
 @pytest.mark.parametrize(("after_loss", "caution"), [(3, 5), (1, 1), (8, 5), (None, 5)])
-def test_after_a_loss_there_is_room_for_fewer_packets_until_enough_are_answered(after_loss, caution):
+def test_after_a_loss_there_is_space_for_fewer_packets_until_enough_are_answered(after_loss, caution):
     window, others = 8, 1
     dut = WindowCredits(2, window, 1, after_loss, caution)
     reduced = window if after_loss is None else after_loss

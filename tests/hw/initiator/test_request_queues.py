@@ -18,7 +18,7 @@ from amoeba_hw.initiator.request_queues import RequestQueues
 from amoeba_sim.payload import pack, unpack
 
 WITHDRAWN = 3
-"""Cycles until a place that was given back may be taken."""
+"""Cycles until a place that was released may be taken."""
 
 
 class Queued:
@@ -150,7 +150,7 @@ class Bench:
         return pushed
 
     def _judge(self, ctx):
-        """How the turn under way ends; None if it goes on."""
+        """How the current turn ends; None if it goes on."""
         if self.taken is None or (self.age and self.rng.random() < 0.1):
             return None
         queued = self.queues[self.taken][0]
@@ -175,7 +175,7 @@ class Bench:
         assert ctx.get(dut.left) == left
 
     def _settle(self, verdict, pushed, taken):
-        """What has become of the queues by the next cycle."""
+        """The state of the queues in the next cycle."""
         waits = self.taken is None and taken is None and any(map(self.may_go_on, range(len(self.queues))))
         # It is found, appended, and offered.
         self.idle = self.idle + 1 if waits else 0

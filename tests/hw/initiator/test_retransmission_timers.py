@@ -54,7 +54,7 @@ def test_timeouts_double_five_times_at_most_until_one_too_many(peers, limit):
         begun = cycle
 
 
-def test_the_longest_timeout_there_is_has_room():
+def test_the_longest_timeout_there_is_has_space():
     """Registers have 32 bits of it, and it is doubled five times."""
     assert len(RetransmissionTimers(2).settings.timeout) + 5 == _CYCLES
 

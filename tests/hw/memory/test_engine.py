@@ -300,7 +300,7 @@ def test_lines_a_power_of_two_apart_do_not_wait_for_each_other(stride):
 
 
 def test_nobody_can_choose_lines_that_wait_for_each_other():
-    """Those of one set, as lines were spread before the key: 31 cycles each."""
+    """The lines of one set, as lines were spread before the key: 31 cycles each."""
     engine = bench(256, 256)
     places = [32 * (part | part << 6) for part in range(64)]
     outcome = run_and_compare(engine, sums(engine, places * 8), size=32 << 12, latency=LATENCY)

@@ -2,7 +2,7 @@
 
 Parameters: ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
-What is taken in which order shows at the streams; each handshake is judged in its cycle.
+The streams show the order of transfers; each handshake is judged in its cycle.
 
 Covers ``messages/records.py``, ``messages/message_verdict.py``, ``messages/order_verdict.py``,
 ``messages/kept_receives.py`` and ``messages/buffer_use.py``.
@@ -41,7 +41,7 @@ PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambd
 
 
 class Bench:
-    """Offers messages, orders and releases, as who keeps account of rooms may, and judges what becomes of them."""
+    """Offers messages, orders and releases, as the account of credits allows, and judges what becomes of them."""
 
     def __init__(self, dut, pace):
         self.dut = dut
@@ -52,7 +52,7 @@ class Bench:
         self.decided = StreamSink(dut, "decided", CHECKED_REQUEST, pace=pace())
         self.reference = Reference(CONTEXTS, RECEIVES, UNEXPECTED, PARAMETERS["payload"], ANNOUNCING)
         self.offered = {"messages": deque(), "orders": deque(), "releases": deque(), "searches": deque()}
-        """What each source has to offer."""
+        """The offers of each source."""
         self.searched = {False: 0, True: 0}
         """Searches that found nothing, or a receive."""
         self.kept = None
@@ -311,7 +311,7 @@ async def what_finds_an_empty_list_costs_6_cycles(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def messages_and_orders_take_turns(dut):
+async def messages_and_orders_alternate(dut):
     bench = Bench(dut, always)
     await start(dut)
     for _ in range(20):

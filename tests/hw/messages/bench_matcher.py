@@ -1,5 +1,5 @@
 """Testbench of Matcher: a driver with rings in host memory, requests as a target's checks let them through, and the
-account that others keep of room. What becomes of each is judged by the model's lists.
+account that others keep of space. The model's lists judge the fate of each.
 
 Parameters: ``data_width``, ``contexts``, ``receives``, ``unexpected``, ``payload``.
 
@@ -44,7 +44,7 @@ def _is_matched(request):
 
 
 class Lists(Reference):
-    """The lists, but slots are those that the design took: when it hears of a release does not show."""
+    """The lists, with the slots that the design took: the cycle of a release does not show."""
 
     slot = None
 
@@ -78,7 +78,7 @@ class Bench:
         """Slots that are not free."""
         self.to_release = []
         self.claims = Counter()
-        """Per context and generation, events promised that were neither written nor given back."""
+        """Per context and generation, events reserved that were neither written nor released."""
         self.kinds = Counter()
         self.late = 0
         """Messages for contexts that were disabled, to receivers that were not."""
@@ -176,11 +176,11 @@ class Bench:
         self.requests.append(request)
         self.checked.send(request)
         event = request["answer"]["event"]
-        # What passes keeps its promise: nobody here will write its event or give it back.
+        # A message that passes keeps its reservation: nobody here will write its event or give it back.
         self.claims[event["context"], event["generation"]] += event["reserved"] if _is_matched(request) else 0
 
     async def send_message(self, context, target=None, **changes):
-        """A message, if it is accepted: the room is looked at and taken in different cycles.
+        """A message, if it is accepted: the space is looked at and taken in different cycles.
 
         ``target`` is the context that it is for; ``changes`` to it are by the name of its part.
         """
@@ -249,7 +249,7 @@ class Bench:
             self.claims[claim["context"], claim["generation"]] += 1
 
     def _judge(self, loaded, released, counted):
-        """What was decided in one cycle."""
+        """The decisions of one cycle."""
         if released:
             self.claims[released["context"], released["generation"]] -= 1
         if loaded and loaded["answer"]["silent"]:
@@ -375,7 +375,7 @@ class Bench:
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 @cocotb.parametrize(pace=list(PACES))
-async def messages_and_receives_of_all_contexts_meet_and_all_room_comes_back(dut, pace):
+async def messages_and_receives_of_all_contexts_meet_and_all_space_comes_back(dut, pace):
     bench = Bench(dut, PACES[pace])
     await start(dut)
     for _ in range(25):

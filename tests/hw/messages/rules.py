@@ -1,4 +1,4 @@
-"""What messages and receive descriptors lead to, told by the model's lists; and random ones, few of which differ.
+"""The results of messages and receive descriptors, by the model's lists; and random ones, few of which differ.
 
 Messages are CHECKED_REQUESTs and orders RECEIVE_ORDERs, as dictionaries.
 """
@@ -48,7 +48,7 @@ def anything(shape):
 
 
 def assert_includes(got, expected, where="decided"):
-    """Whatever ``expected`` names, ``got`` has it."""
+    """Check that ``got`` has every field that ``expected`` names."""
     if isinstance(expected, dict):
         for name, value in expected.items():
             assert_includes(got[name], value, f"{where}.{name}")
@@ -319,7 +319,7 @@ def _message(request):
 
 
 def _untouched(request):
-    """What matching must not touch of any message."""
+    """The fields of a message that matching must not touch."""
     answer = copy.deepcopy(request["answer"])
     for name in ("kind", "flags", "status", "user_context", "data", "tag", "address", "length", "slot"):
         del answer["event"][name]
@@ -327,7 +327,7 @@ def _untouched(request):
 
 
 def _event(user_context, message, *, released):
-    """What the event says of a message."""
+    """The message's fields in its event."""
     flags = EventFlags.RELEASED if released else EventFlags(0)
     flags |= EventFlags.TAGGED if message.tagged else 0
     flags |= EventFlags.IMMEDIATE if message.data is not None else 0

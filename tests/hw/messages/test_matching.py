@@ -46,7 +46,7 @@ def test_messages_and_receives_are_matched_as_the_model_s_lists_say():
     run_bench(MatchUnit(NicParameters(**SIZES)), "tests.hw.messages.bench_match_unit", parameters=SIZES)
 
 
-def test_every_message_and_receive_descriptor_is_decided_about_and_all_room_comes_back():
+def test_every_message_and_receive_descriptor_is_decided_about_and_all_space_comes_back():
     parameters = {"data_width": 256, **SIZES}
     run_bench(
         Matcher(NicParameters(**parameters)), "tests.hw.messages.bench_matcher", parameters=parameters, timeout=300

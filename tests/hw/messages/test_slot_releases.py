@@ -42,7 +42,7 @@ def test_every_slot_that_is_released_is_handed_on_once():
     assert sorted(seen) == sorted(slots)
 
 
-def test_contexts_take_turns():
+def test_contexts_alternate():
     slots = [(context, slot) for slot in range(3) for context in range(CONTEXTS)]
     seen = handed_on(dict(enumerate(slots)), 60)
     assert [context for context, _ in seen] == [0, 1, 2, 3] * 3

@@ -15,7 +15,7 @@ PACES = {"always": always, "randomly": lambda: randomly(0.3), "in bursts": lambd
 
 
 def content(address):
-    """What line ``address`` of this lap holds, so that a beat tells where it belongs."""
+    """The content of line ``address`` in this lap, so that a beat tells where it belongs."""
     return random.Random(address).getrandbits(WIDTH)
 
 

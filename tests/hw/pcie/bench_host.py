@@ -179,13 +179,13 @@ async def a_stopped_host_comes_to_rest_and_goes_on(dut):
         bench.write(1, BASE + 0x8000, random.randbytes(1000))
         await ClockCycles(dut.clk, random.randint(1, 100))
         dut.run.value = 0
-        # Reads that have a tag and wait to be asked are not under way.
+        # Reads that have a tag and wait to be asked are not in flight.
         for _ in range(3000):
             await RisingEdge(dut.clk)
             if dut.merger_idle.value and dut.reads_idle.value:
                 break
         else:
-            raise AssertionError("reads or writes are still under way")
+            raise AssertionError("reads or writes are still in flight")
         before = len(bench.root.requests)
         await ClockCycles(dut.clk, 50)
         assert len(bench.root.requests) == before

@@ -211,7 +211,7 @@ async def a_reset_is_done_when_all_requests_have_left(dut, clocks):
             if dut.reset_done.value:
                 break
         else:
-            raise AssertionError("the link never heard of it")
+            raise AssertionError("the link was never notified")
         assert bench.requests.received == beats
         bench.requests.received.clear()
         dut.reset_request.value = 0

@@ -73,7 +73,7 @@ class Bench:
             await RisingEdge(self.dut.clk)
             if self.dut.idle.value and not self.reads.left:
                 return
-        raise AssertionError(f"A read is still under way after {cycles} cycles")
+        raise AssertionError(f"A read is still in flight after {cycles} cycles")
 
 
 def random_range():
@@ -291,7 +291,7 @@ async def completions_that_nobody_waits_for_are_dropped(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def no_more_is_asked_than_there_is_room_for(dut):
+async def no_more_is_asked_than_there_is_space_for(dut):
     bench = Bench(dut, sizes=(256, 256, 64), latency=1)
     await start(dut)
     bench.answers._pace = iter(lambda: False, None)

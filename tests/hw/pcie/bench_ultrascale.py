@@ -348,7 +348,7 @@ async def registers_are_words_and_pairs_of_words(dut, stalls):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def writes_pass_reads_whose_answers_the_link_does_not_take(dut):
-    """The block is told of room for so many reads only; it keeps the others, and lets writes go by."""
+    """The block is told of space for so many reads only; it keeps the others, and lets writes go by."""
     bench = Bench(dut)
     await bench.start()
     dut.completion_hold.value = 1

@@ -103,7 +103,7 @@ class PcieRoot:
         """By tag: the completions that are still to be sent, and when they may be."""
         self.most_waiting = 0
         self.fate = lambda request: "answer"
-        """What becomes of a read: answer, UR, CA, UR behind data, poison, wrong count, wrong address, timed out (the
+        """The fate of a read: answer, UR, CA, UR behind data, poison, wrong count, wrong address, timed out (the
         link's own logic says so), late (held back) or swallow."""
         self.held = deque()
         """Completions that come only when the testbench says so: of reads whose fate is late."""
@@ -211,7 +211,7 @@ class PcieRoot:
             tag = random.choice(ready)
             self.send(*self.waiting[tag].popleft())
             if not self.waiting[tag]:
-                # When the last beat is under way, the NIC may use the tag again.
+                # When the last beat is in flight, the NIC may use the tag again.
                 del self.waiting[tag]
 
     def send(self, header, payload):

@@ -19,7 +19,7 @@ WIDTH = 256
 
 
 class WritingFunction(wiring.Component):
-    """What writes, and who resets it."""
+    """The writer, and the source of its reset."""
 
     def __init__(self):
         super().__init__(

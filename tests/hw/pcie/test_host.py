@@ -70,6 +70,6 @@ def test_packets_and_lines_go_over_the_link_and_back(width):
     run_bench(PciePorts(width), "tests.hw.pcie.bench_host", parameters={"width": width})
 
 
-def test_a_read_has_room_for_its_completions():
+def test_a_read_has_space_for_its_completions():
     with pytest.raises(ValueError, match="space for a read of 4096 bytes, got 64 lines of 16"):
         PcieHost(128, lines=64)

@@ -26,7 +26,7 @@ VECTORS = 8
 
 
 class Endpoint(wiring.Component):
-    """What stands between the integrated block and a function: registers are a memory, the bench makes requests."""
+    """The stand-in between the integrated block and a function: registers are a memory, the bench makes requests."""
 
     def __init__(self, width):
         self._link = UltraScaleLink(width)

@@ -149,7 +149,7 @@ def expected_event(answer):
 
 
 def expected_steps(answer):
-    """What one answer makes the sender do, in order."""
+    """The sender's steps for one answer, in order."""
     event, status = answer["event"], final_status(answer)
     is_current = event["generation"] == GENERATION
     if not answer["silent"]:

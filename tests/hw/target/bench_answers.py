@@ -1,4 +1,4 @@
-"""Testbench of Target: what is kept of answers and given again, what an answer acknowledges, and at what pace.
+"""Testbench of Target: which answers are kept and replayed, what an answer acknowledges, and at what pace.
 
 Parameters: see target_environment.
 
@@ -48,7 +48,7 @@ def some_requests(sender, count):
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(sink_pace=list(PACES))
-async def the_last_answers_of_a_window_are_given_again_and_no_others(dut, sink_pace):
+async def the_last_answers_of_a_window_are_replayed_and_no_others(dut, sink_pace):
     bench = await prepared(dut, "always", sink_pace)
     bench.error_rate = 0.2
     first = Initiator(bench, psn=0xFFFF_FFF0)
@@ -140,7 +140,7 @@ async def an_answer_that_is_still_to_come_is_given_once(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_place_that_is_taken_while_the_host_is_asked_is_not_given_again(dut):
+async def a_place_that_is_taken_while_the_host_is_asked_is_not_reused(dut):
     bench = await prepared(dut)
     bench.host_latency = 400
     sender = Initiator(bench)
@@ -159,7 +159,7 @@ async def a_place_that_is_taken_while_the_host_is_asked_is_not_given_again(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def answers_of_an_earlier_opening_are_not_given_to_the_next(dut):
+async def answers_of_an_earlier_epoch_are_not_given_to_the_next(dut):
     bench = await prepared(dut)
     # All PDCs taken, then one closed: another sender with the same psns gets it.
     senders = [Initiator(bench, ip, psn=100) for ip in range(len(bench.rules.table))]
@@ -182,7 +182,7 @@ async def answers_of_an_earlier_opening_are_not_given_to_the_next(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def an_answer_given_again_acknowledges_as_far_back_as_its_field_reaches(dut):
+async def a_replayed_answer_acknowledges_as_far_back_as_its_field_reaches(dut):
     bench = await prepared(dut)
     header, payload = Initiator(bench, psn=5).send()
     await bench.settle()

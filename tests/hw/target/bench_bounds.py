@@ -47,7 +47,7 @@ async def measured(bench, flood):
             cycles += 1
         durations.append(cycles)
         await bench.settle(400)
-    # The last of the flood may be under way in full when the WRITE comes.
+    # The last of the flood may be in flight in full when the WRITE comes.
     return (durations[1] - durations[0]) / (FRAMES + 1)
 
 

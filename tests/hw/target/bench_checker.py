@@ -1,7 +1,8 @@
 """Testbench of RequestChecker: what messages and tagged atomics are when they go to be matched.
 
-Which of them are refused, and with which return code, is the model's RequestChecker's. RMA and atomics on registered
-memory, and what is cut out of payloads, are target_traffic's. Parameters: ``payload``, ``contexts``.
+The model's RequestChecker decides which requests are refused, and with which return code. RMA and atomics on
+registered memory, and what is cut out of payloads, are target_traffic's.
+Parameters: ``payload``, ``contexts``.
 
 Covers ``target/atomic_codes.py``.
 """
@@ -67,7 +68,7 @@ class Bench:
         self.checked = StreamSink(dut, "checked", CHECKED_REQUEST, pace=sink_pace())
 
     def send(self, header, **fields):
-        """Send a request; returns it as it was sent. What the KeyTable shows of a message may be anything."""
+        """Send a request; returns it as it was sent. The KeyTable may show anything for a message."""
         request = {"header": header, "pdc": 6, "reserved": 1, "slot_reserved": 1, "generation": 3} | fields
         request |= {"receiver": random.getrandbits(8), "target_generation": random.getrandbits(4)}
         request |= {"receive_kept": random.getrandbits(1)}
@@ -113,7 +114,7 @@ def random_message():
 
 
 def check(bench, request, checked):
-    """What comes out is what the model says, and nothing that has to do with a key."""
+    """The output is the model's, and nothing in it has to do with a key."""
     header = request["header"]
     verdict = bench.model.check(FrameHeader(**header), bytes(header["payload_length"]))
     code = int(verdict) if isinstance(verdict, ReturnCode) else OK
@@ -207,7 +208,7 @@ async def the_fetch_form_has_its_own_operations(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def promises_go_with_messages_that_are_refused(dut):
+async def reservations_end_with_messages_that_are_refused(dut):
     bench = Bench(dut)
     await start(dut)
     for reserved in (0, 1):

@@ -1,4 +1,4 @@
-"""Testbench of Target: immediate data becomes events, in order, never more than the ring has room for.
+"""Testbench of Target: immediate data becomes events, in order, never more than the ring has space for.
 
 Parameters: see target_environment.
 
@@ -29,7 +29,7 @@ WRITE, READ, ATOMIC = 1, 2, 3
 NO_OP, INITIATOR_ERROR = 0, 0x10
 NO_RESOURCE, ROD_OOO = 0xA, 0xD
 SMALL = 2
-"""The context with a ring of 8 entries, of which 4 are promised."""
+"""The context with a ring of 8 entries, of which 4 are reserved."""
 TO_SMALL = {"resource_index": SMALL, "pid_on_fep": PID + SMALL, "flags": WHOLE | HEADER_DATA}
 TO_LARGE = {"flags": WHOLE | HEADER_DATA}
 
@@ -105,7 +105,7 @@ async def a_full_ring_refuses_until_the_driver_has_consumed(dut):
     sender = Initiator(bench, psn=0xFFFF_FFFC)
     sent, head, space = [], 0, 4
     for _ in range(12):
-        # Room for four. The fifth is refused, and nothing more is said of those behind it.
+        # Space for four. The fifth is refused, and nothing more is said of those behind it.
         packets = [sender.send(**TO_SMALL) for _ in range(7)]
         await bench.settle()
         *accepted, refusal = answers_then_nacks(bench)
@@ -139,7 +139,7 @@ async def requests_without_immediate_data_pass_a_full_ring(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def room_of_refused_and_failed_requests_is_given_back(dut):
+async def space_of_refused_and_failed_requests_is_released(dut):
     bench = await prepared(dut)
     sender = Initiator(bench)
     for _ in range(6):
@@ -165,7 +165,7 @@ async def a_context_enabled_anew_begins_its_ring_anew(dut):
     for _ in range(3):
         sender.send(**TO_SMALL)
     await bench.settle()
-    # One whose room was promised before, and which ends after: it neither takes an entry nor gives back room.
+    # One whose space was reserved before, and which ends after: it neither takes an entry nor releases space.
     bench.sinks["memory_requests"]._pace = iter(lambda: False, None)
     sender.send(**TO_SMALL)
     await ClockCycles(dut.clk, 40)

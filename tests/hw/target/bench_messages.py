@@ -1,6 +1,6 @@
 """Testbench of Target: messages, tagged atomics and receive descriptors, from the frame to the event.
 
-What becomes of each is the model's MatchUnit's to say, where nothing else happens at the same time; and otherwise
+The model's MatchUnit decides the fate of each, where nothing else happens at the same time; and otherwise
 accounts of what was sent and received. Parameters: see target_environment.
 
 Covers ``target/receivers.py``.
@@ -18,67 +18,72 @@ from amoeba_model.nic.receives import ReceiveOrder
 from amoeba_model.registers import Counter as NicCounter
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
-from amoeba_sim.cocotb_streams import start
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from tests.hw.target.environment import (
     HEADER_DATA,
     PACES,
-    PARAMETERS,
     PAYLOAD,
     PID,
     RINGS,
     SLOTS,
     WHOLE,
     WINDOW,
-    Bench,
     Initiator,
     answers_then_nacks,
     event_entry,
     expected_memory,
     plain,
     request,
-    store_keys,
+)
+from tests.hw.target.message_environment import (
+    ADDRESSED,
+    ARRIVED,
+    BAD_INDEX,
+    BUFFER,
+    CANCEL,
+    CANCELLED,
+    CONTEXTS_USED,
+    DIRECTED,
+    DISABLED,
+    FOUND,
+    HOST_UNSUCCESS,
+    INITIATOR_ERROR,
+    LOCAL_BAD_DESCRIPTOR,
+    MULTI,
+    NO_MATCH,
+    NO_MATCH_EVENT,
+    NO_OP,
+    NO_RESOURCE,
+    OK,
+    PEEK,
+    READ,
+    RECEIVE,
+    RECEIVE_COUNT,
+    RECEIVED,
+    REFUSED,
+    RENDEZVOUS_SEND,
+    RENDEZVOUS_TSEND,
+    SEND,
+    SHARING,
+    SLOT_COUNT,
+    SUM_OF_UINT64,
+    TAGGED,
+    TAGGED_SEND,
+    TAKE,
+    TSEND_ATOMIC,
+    TSEND_FETCH,
+    UNEXPECTED,
+    WRITE,
+    events_of,
+    prepared,
+    receive,
 )
 from tests.hw.target.rules import MESSAGES
 
-SLOT_COUNT, RECEIVE_COUNT = PARAMETERS["unexpected"], PARAMETERS["receives"]
-NO_OP, WRITE, READ, SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 0, 1, 2, 5, 6, 9, 0xA
-TSEND_ATOMIC, TSEND_FETCH = 0xD, 0xE
-RECEIVE, PEEK, TAKE, CANCEL = 1, 2, 3, 4
-TAGGED, MULTI, DIRECTED, ADDRESSED = 1, 2, 4, 8
-RECEIVED, UNEXPECTED, NO_MATCH_EVENT, FOUND, TAKEN, CANCELLED, REFUSED, ARRIVED = 4, 5, 8, 9, 10, 11, 12, 13
-BAD_INDEX = 0x19
-OK, DISABLED, NO_MATCH, NO_RESOURCE, HOST_UNSUCCESS, LOCAL_BAD_DESCRIPTOR = 1, 3, 5, 0xA, 0xE, 0x30
-INITIATOR_ERROR = 0x10
-# UET's numbers.
-SUM, UINT64 = 2, 7
-SUM_OF_UINT64 = {"atomic_opcode": SUM, "atomic_datatype": UINT64}
-BUFFER = 0x6000_0000
-SHARING = (2, 3)
-"""Contexts whose messages meet the receives of context 0, where a bench says so."""
-CONTEXTS_USED = 8
-"""Of the application, in receive descriptors."""
-
-
-async def prepared(dut, *paces):
-    bench = Bench(dut, *(PACES[pace] for pace in paces))
-    await start(dut)
-    store_keys(bench)
-    await bench.sources["key_stores"].sent()
-    return bench
-
-
-def receive(opcode=RECEIVE, length=256, **fields):
-    return {"opcode": opcode, "length": length, "address": BUFFER} | fields
-
-
-def events_of(bench, first, count):
-    return [event_entry(bench, 0, index) for index in range(first, first + count)]
-
 
 class Reference:
-    """One thing after the other, as the model does it: what is executed, written, answered and counted."""
+    """One step after the other, as the model does it: what is executed, written, answered and counted."""
 
     def __init__(self, bench):
         self._bench = bench
@@ -136,7 +141,7 @@ class Reference:
             report = self.unit.take(self.context, order) if looks_again else None
 
     def release(self):
-        """Let the driver give back a slot."""
+        """Let the driver release a slot."""
         slot = self.held.pop(random.randrange(len(self.held)))
         self.lists.release_slot(slot)
         self._bench.sources["slot_releases"].send({"context": 0, "slot": slot})
@@ -209,14 +214,14 @@ BEGINNING = [  # receive descriptors, or messages: every kind of event, once
 
 
 def random_step(reference, sender):
-    """Never more than there is surely room for: what has to wait is other tests'."""
+    """Never more than there is surely space for: what has to wait is other tests'."""
     lists = reference.lists
     if random.random() < 0.5 and not lists.free_slots:
         fields = random_message()
         header = FrameHeader(**request(**fields)[0] | sender.fields)
         return [], [fields] if reference.unit.has_place(reference.context, header) else []
     if random.random() < 0.5:
-        # One that has taken its slot has the promise of one for some cycles more: the next may find one less.
+        # One that has taken its slot keeps its reservation for some cycles more: the next may find one less.
         surely = lists.free_slots - (lists.free_slots > 1)
         return [], [random_message() for _ in range(random.randint(0, surely))]
     descriptors = [random_receive() for _ in range(random.randint(0, RECEIVE_COUNT - lists.posted))]
@@ -375,11 +380,11 @@ async def a_context_disabled_while_a_message_is_asked_about_takes_it_from_nobody
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def room_in_the_event_ring_is_left_to_messages(dut):
+async def space_in_the_event_ring_is_left_to_messages(dut):
     bench = await prepared(dut)
     bench.set_context(0, True, event_size=3)
     sender = Initiator(bench)
-    # Four entries may be promised: the last of them to no receive descriptor.
+    # Four entries may be reserved: the last of them to no receive descriptor.
     bench.post(*[receive(PEEK, context=number) for number in range(5)])
     await bench.settle(150)
     assert bench.counts["events"] == 3
@@ -402,7 +407,7 @@ async def room_in_the_event_ring_is_left_to_messages(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def refused_messages_give_back_room_and_slot(dut):
+async def refused_messages_release_space_and_slot(dut):
     bench = await prepared(dut)
     bench.set_context(0, True, event_size=3)
     sender = Initiator(bench)
@@ -460,96 +465,6 @@ async def a_disabled_context_forgets_receives_and_messages(dut):
         await ClockCycles(dut.clk, 20)
 
 
-def to(context, **fields):
-    return {"resource_index": context, "pid_on_fep": PID + context} | fields
-
-
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def of_a_context_that_shares_receives_only_messages_go_to_the_receiver(dut):
-    bench = await prepared(dut)
-    bench.share(2, 0)
-    sender = Initiator(bench)
-    bench.post(receive(context=7))
-    await bench.settle()
-    sender.send(SEND, **to(2))
-    sender.send(SEND, **to(0))
-    await bench.settle()
-    sender.send(flags=WHOLE | HEADER_DATA, **to(2))
-    await bench.settle()
-    assert [answer["return_code"] for answer in bench.responses] == [OK] * 3
-    event = event_entry(bench, 0, 0)
-    assert (event["kind"], event["context"], event["target"]) == (RECEIVED, 7, 2)
-    assert [request["address"] for request, _, _ in bench.executed[:2]] == [BUFFER, SLOTS[0]]
-    assert event_entry(bench, 0, 1) is None
-    assert event_entry(bench, 2, 0)["target"] == 2
-
-
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(receiver=[1, 2, 3, 4, 200])
-async def a_receiver_that_takes_no_messages_or_does_not_exist_disables_them(dut, receiver):
-    bench = await prepared(dut)
-    bench.set_context(0, True, shares_receives=1, receive_context=receiver)
-    sender = Initiator(bench)
-    for _ in range(2 * SLOT_COUNT):
-        sender.send(SEND, flags=WHOLE | HEADER_DATA)
-        await bench.settle(20)
-    assert [answer["return_code"] for answer in bench.responses] == [DISABLED] * 2 * SLOT_COUNT
-    bench.clear()
-    bench.set_context(0, True)
-    sender.send(SEND)
-    await bench.settle()
-    assert [answer["return_code"] for answer in bench.responses] == [OK]
-
-
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def the_receiver_s_room_holds_back_the_messages_for_all_that_share_it(dut):
-    bench = await prepared(dut)
-    for number in SHARING:
-        bench.share(number, 0)
-    senders = {number: Initiator(bench, spdcid=number) for number in (0, *SHARING)}
-    for _ in range(SLOT_COUNT):
-        senders[2].send(SEND, **to(2))
-    held = {number: sender.send(SEND, **to(number)) for number, sender in senders.items()}
-    await bench.settle()
-    *answers, first, second, third = answers_then_nacks(bench)
-    assert [answer["return_code"] for answer in answers] == [OK] * SLOT_COUNT
-    assert [nack["nack_code"] for nack in (first, second, third)] == [NO_RESOURCE] * 3
-    # Other requests of theirs need nothing there.
-    senders[2].next -= 1
-    senders[2].send(**to(2))
-    await bench.settle()
-    assert bench.responses[-1]["return_code"] == OK
-    bench.post(*[receive(context=number) for number in range(3)])
-    await bench.settle(150)
-    for slot in range(2):
-        bench.sources["slot_releases"].send({"context": 0, "slot": slot})
-    await bench.settle()
-    for number in (0, 3):
-        bench.send(held[number][0] | {"retx": 1}, held[number][1])
-    await bench.settle()
-    targets = [event_entry(bench, 0, index)["target"] for index in range(3)]
-    assert targets == [2, 2, 2]
-    assert bench.counts["messages_unexpected"] == SLOT_COUNT + 2
-
-
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_context_that_is_disabled_leaves_its_messages_with_the_receiver(dut):
-    bench = await prepared(dut)
-    bench.share(2, 0)
-    sender = Initiator(bench)
-    sender.send(SEND, **to(2))
-    sender.send(SEND, **to(0))
-    await bench.settle()
-    bench.set_context(2, False, shares_receives=1)
-    sender.send(SEND, **to(2))
-    take = receive(TAKE, flags=ADDRESSED, target_context=2, context=5)
-    bench.post(take, take, receive(context=6))
-    await bench.settle(150)
-    assert [answer["return_code"] for answer in bench.responses] == [OK, OK, BAD_INDEX]
-    kinds = [(event["kind"], event["target"]) for event in events_of(bench, 0, 3)]
-    assert kinds == [(TAKEN, 2), (NO_MATCH_EVENT, 0), (UNEXPECTED, 0)]
-
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def receive_descriptors_leave_answers_and_what_is_kept_of_them_alone(dut):
     bench = await prepared(dut, "randomly", "randomly")
@@ -588,7 +503,7 @@ async def at_the_same_time_every_message_meets_one_receive_and_every_receive_one
     outstanding = {}
     while len(messages) < len(tags):
         lowest = min(set(tags) - set(messages))
-        # Each sender has one message under way; what finds no slot is sent again. No message takes the last slot from
+        # Each sender has one message in flight; what finds no slot is sent again. No message takes the last slot from
         # an earlier one.
         for sender in senders:
             if sender not in outstanding and unsent and unsent[0] < lowest + SLOT_COUNT:

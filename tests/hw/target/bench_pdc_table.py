@@ -66,7 +66,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
+async def a_message_is_accepted_with_space_for_its_event_and_a_place(dut):
     bench = Bench(dut)
     await start(dut)
     sender, psn = (7, 1), 5
@@ -187,7 +187,7 @@ async def idle_pdcs_are_given_away_only_when_there_is_no_other(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(dut):
+async def a_first_packet_of_an_epoch_whose_place_is_another_s_opens_nothing(dut):
     bench = Bench(dut)
     await start(dut)
     first = [packet((7, number), number << 20, number << 20) for number in range(PDCS)]
@@ -214,7 +214,7 @@ async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(du
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def a_sender_that_begins_anew_goes_on_in_the_pdc_that_it_has_open(dut):
-    """It was told that the PDC is another's, and sends again from its oldest unanswered packet on."""
+    """The sender was told that the PDC is another's, and sends again from its oldest unanswered packet on."""
     bench = Bench(dut)
     await start(dut)
     sender = (7, 1)
@@ -251,7 +251,7 @@ async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
         for sender in random.sample(friends, 2):
             psn = bench.rules.table[bench.rules.number_of(sender)].expected
             assert bench.send(packet(sender, psn, 5)).kind == "accepted"
-    # A newcomer finds room, and keeps it.
+    # A newcomer finds space, and keeps it.
     assert bench.send(packet((9, 0), 0, 0)).kind == "accepted"
     for number in range(2 * PDCS):
         bench.send(packet((10, number), 0, 0, initiator=0))
@@ -340,7 +340,7 @@ async def what_came_before_its_turn_is_judged_when_that_has_come(dut):
     # What is behind the gap goes on as soon as it is filled, before what comes meanwhile.
     assert bench.send(packet(sender, 6, pdc=0, retx=1)).kind == "accepted"
     bench.send(packet(sender, 8, pdc=0, retx=1))
-    # ... until there is no room for one: that has to come again, and those behind it wait.
+    # ... until there is no space for one: that has to come again, and those behind it wait.
     assert bench.send(packet(sender, 12, pdc=0)) == Verdict("kept", 0, None, 0, 0)
     assert bench.send(packet(sender, 9, pdc=0)).kind == "accepted"
     kinds = [(header["psn"], verdict.kind, left) for header, verdict, *_, left in bench.verdicts[-3:]]

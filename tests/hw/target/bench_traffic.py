@@ -1,6 +1,6 @@
 """Testbench of Target: initiators that repeat, lose, reorder and close, more than there are PDCs.
 
-What matters most: each packet that is accepted is executed once, in order, whatever else comes. Its memory request
+Most important: each accepted packet is executed once, in order, whatever else comes. Its memory request
 and its return code are the model's RequestChecker's, its place in the sequence is target_rules', and what is given
 again is what was given. Parameters: see target_environment.
 
@@ -187,7 +187,7 @@ class Senders:
 
 
 class Scoreboard:
-    """What should have come of the packets, from the order in which the rules accepted them."""
+    """The required results of the packets, from the order in which the rules accepted them."""
 
     def __init__(self, bench, judged, firsts):
         self._bench = bench

@@ -1,4 +1,4 @@
-"""What stands around a target in its benches: contexts and keys, a memory engine, the host, and initiators.
+"""The surroundings of a target in its benches: contexts and keys, a memory engine, the host, and initiators.
 
 The memory engine answers with random bytes, and refuses now and then. The host takes the target's writes into
 ``Bench.host`` and gives reads from there. Parameters: ``width``, ``payload``, ``pdcs``, ``keys``, ``contexts``,
@@ -195,7 +195,7 @@ class Bench:
         getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields | changes)
 
     def forget(self):
-        """What the design forgets with a reset, and what has been seen so far."""
+        """The state that the design forgets with a reset, and the observations so far."""
         self.rules = Sequence(PDCS, WINDOW, PARAMETERS["out_of_order_entries"], CONTEXTS)
         self.checker = RequestChecker(
             SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys

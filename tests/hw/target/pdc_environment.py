@@ -1,4 +1,4 @@
-"""What stands around a PdcTable in its bench: rooms, receives, checks, and senders that do as they like.
+"""The surroundings of a PdcTable in its bench: credits, receives, checks, and senders that do as they like.
 
 Parameters: ``pdcs``, ``window``, ``out_of_order_entries``, ``contexts``.
 """
@@ -78,7 +78,7 @@ class Bench:
         cocotb.start_soon(self._report())
 
     def set_credits(self, **states):
-        """Per context: "none" without event ring, or without slots; "open" with room, "blocked" without."""
+        """Per context: "none" without event ring, or without slots; "open" with space, "blocked" without."""
         for kind, of_contexts in states.items():
             setattr(self, kind, of_contexts)
             for state in ("open", "blocked"):
@@ -88,7 +88,7 @@ class Bench:
             getattr(self.dut, f"event_generations__{context}").value = context + 3
 
     def set_receivers(self, receivers):
-        """Per context: the one whose rooms its messages need; None if there is none."""
+        """Per context: the one whose credits its messages need, or None."""
         self.receivers = list(receivers)
         for context, receiver in enumerate(self.receivers):
             number = random.getrandbits(8) if receiver is None else receiver
@@ -187,7 +187,7 @@ class Bench:
         return verdict
 
     def _needed(self, h):
-        """Whose event ring and slots a request needs, and their states; "none" for what it does not."""
+        """The context whose event ring and slots a request needs, and their states; "none" for unneeded ones."""
         context = h["resource_index"]
         is_message = h["opcode"] in MESSAGES and not h["is_control"]
         if is_message and context < CONTEXTS:
@@ -212,7 +212,7 @@ class Bench:
         self.idle_before.add(len(self.verdicts))
 
     async def enable(self, contexts):
-        """These contexts, and no others, while nothing is under way."""
+        """These contexts, and no others, while nothing is in flight."""
         await self.settle()
         self.dut.enabled.value = sum(1 << context for context in contexts)
         self.rules.enabled = self.enabled_before[len(self.verdicts)] = set(contexts)
@@ -233,7 +233,7 @@ class Bench:
         self.dut.pdc_command.value = 0
 
     async def expel(self, number):
-        """Close a PDC while nothing is under way."""
+        """Close a PDC while nothing is in flight."""
         await self.settle()
         await self.command("close", number)
         await ClockCycles(self.dut.clk, 4 + GAP_SLOTS)
@@ -311,7 +311,7 @@ class Bench:
         return kinds
 
     def _check_epochs(self, duplicates):
-        """All packets of a PDC between two openings have one epoch, those of the next another."""
+        """All packets of a PDC between two SYNs have one epoch, those of the next another."""
         rules, epochs = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS), {}
         rules.enabled = {0}
         repeated = iter(self.sinks["duplicates"].received)

@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
     pdc: int | None
     nack: tuple[int, int, int] | None = None
     missing: int = 0
-    """What the NACK says of it."""
+    """The packet's NACK code."""
     entered: int | None = None
     """The slot of one that is kept."""
 
@@ -44,7 +44,7 @@ class Pdc:
     """Behind the furthest packet that is kept or was asked for."""
     closed: bool = False
     expelled: bool = False
-    """It was closed by a register."""
+    """The PDC was closed by a register."""
     job: int = 0
     context: int = 0
     """Of the request that came last."""
@@ -65,7 +65,7 @@ class Sequence:
         self.slots = [None] * out_of_order_entries
         """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
         self.former = {}
-        """Openings of which a request has passed, and whose PDC is another's; by the hash that has room for one."""
+        """Connections that executed a request, and whose PDC is another's; by the hash that has space for one."""
         self.thrown = 0
         """Packets that were kept in vain, and not judged again."""
         self.window = window
@@ -84,7 +84,7 @@ class Sequence:
         self._closing += [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
 
     def fall_late(self):
-        """What is kept has waited for a timeout."""
+        """A kept packet has waited for a timeout."""
         self.slots = [slot and (*slot[:2], True) for slot in self.slots]
 
     def following(self, number):
@@ -133,7 +133,7 @@ class Sequence:
         return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_space=False, passes=True):
-        """The verdict on a header; ``lacks_space``: there is no room for its event, or no slot for its message.
+        """The verdict on a header; ``lacks_space``: there is no space for its event, or no slot for its message.
 
         ``passes``: if it is accepted it passes all checks, and its PDC is proven.
         """
@@ -218,7 +218,7 @@ class Sequence:
         return (folded >> 8 ^ folded) % (4 * len(self.table))
 
     def _open(self, sender, psn, context):
-        """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
+        """The number of the PDC that is now the sender's, from ``psn`` on; None if all are taken."""
         kept = {n for n, owner in enumerate(self.owners) if owner in self.enabled and owner != context}
         own = [n for n in self._of(sender) if n in self._closing]
         free = [n for n, pdc in enumerate(self.table) if pdc is None]

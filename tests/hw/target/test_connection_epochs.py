@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Former openings of target PDCs, as hardware and model remember them."""
+"""Former connections of target PDCs, as hardware and model remember them."""
 
 import random
 
@@ -55,7 +55,7 @@ def test_what_was_proven_is_known_when_its_pdc_is_another_s_as_the_model_knows_i
     assert 20 < sum(found) < len(found) - 20
 
 
-def test_a_place_has_room_for_one_and_the_model_says_which():
+def test_a_place_has_space_for_one_and_the_model_says_which():
     reference = model.ConnectionEpochs(64)
     names = [(0x0A00_0001 + n % 4, n // 4, 0x1234_0000 + n) for n in range(64)]
     for name in names:

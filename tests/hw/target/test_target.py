@@ -29,6 +29,7 @@ SIZES = {
         "tests.hw.target.bench_answers",
         "tests.hw.target.bench_events",
         "tests.hw.target.bench_messages",
+        "tests.hw.target.bench_shared_messages",
     ],
 )
 @pytest.mark.parametrize("width", WIDTHS)

@@ -94,7 +94,7 @@ class Bench:
             quiet = 0 if busy else quiet + 1
 
     def behind(self, kind, sent):
-        """What of the frames of a kind has not come out whole."""
+        """The frames of a kind that have not come out whole."""
         headers = len(self.sinks[f"{kind}s"].received)
         payloads = sum(beat["last"] for beat in self.sinks[f"{kind}_payload"].received)
         whole = 0
@@ -204,7 +204,7 @@ async def right_frames_come_out_as_they_were_meant(dut, pace, sink_pace):
         bench.send(frame(header, payload, received=True, padding=padding))
         expected["request" if header["is_request"] else "response"].append((header, payload))
         while sink_pace != "always" and bench.frames.left + len(bench.behind("request", expected["request"])) > 4:
-            # no more than the store of requests has room for
+            # no more than the store of requests has space for
             await RisingEdge(dut.clk)
     await bench.judged(80)
     assert bench.counts == {"frames_received": 80}
@@ -413,7 +413,7 @@ async def a_full_store_of_responses_holds_up_the_link_and_loses_nothing(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(longest=[PAYLOAD, 8, 0])
-async def requests_that_find_no_room_are_dropped_whole_and_hold_up_nothing(dut, longest):
+async def requests_that_find_no_space_are_dropped_whole_and_hold_up_nothing(dut, longest):
     bench = Bench(dut)
     paces = close(bench, "requests", "request_payload")
     await start(dut)

@@ -1,4 +1,4 @@
-"""Which cells exist, counted and spot-checked against fi_atomic(3) of libfabric 1.14."""
+"""The existing cells, counted and spot-checked against fi_atomic(3) of libfabric 1.14."""
 
 from collections import Counter
 

@@ -93,7 +93,7 @@ def test_a_message_arrives_before_it_is_found_taken_or_received(box: Mailbox) ->
     assert [event.get("slot", 0) for event in events] == [0, 1, 2, 0, 0, 1]
 
 
-def test_an_announced_message_is_promised_its_entry(make_model_pair: MakePair) -> None:
+def test_the_entry_of_an_announced_message_is_reserved(make_model_pair: MakePair) -> None:
     box = Mailbox(make_model_pair(), control=ANNOUNCING, event_size=3)
     stranger = Stranger(box.pair)
     send = {"opcode": RequestOpcode.SEND, "request_length": 8}

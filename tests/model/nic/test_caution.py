@@ -1,4 +1,4 @@
-"""After a loss the initiator is cautious: fewer packets under way, and an early timeout.
+"""After a loss the initiator is cautious: fewer packets in flight, and an early timeout.
 
 Covers ``nic/peers.py``.
 """
@@ -69,7 +69,7 @@ def test_the_window_after_a_loss_fits_the_target(window: int, out_of_order_entri
     assert NicParameters(window=window, out_of_order_entries=out_of_order_entries).window_after_loss == after_loss
 
 
-def test_without_a_loss_the_whole_window_is_under_way(bench: Bench) -> None:
+def test_without_a_loss_the_whole_window_is_in_flight(bench: Bench) -> None:
     post_packets(bench, 250)
     assert outstanding(bench, 0) == WINDOW
     for answered in (10, 40, 100):
@@ -77,7 +77,7 @@ def test_without_a_loss_the_whole_window_is_under_way(bench: Bench) -> None:
         assert outstanding(bench, answered) == WINDOW
 
 
-def test_after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(bench: Bench) -> None:
+def test_after_a_loss_fewer_packets_are_in_flight_until_enough_are_answered(bench: Bench) -> None:
     post_packets(bench, 250)
     assert outstanding(bench, 0) == WINDOW
     gap(bench, 3)
@@ -112,7 +112,7 @@ def test_a_packet_that_must_wait_is_no_loss(bench: Bench) -> None:
 
 
 def test_after_a_loss_a_quarter_of_the_timeout_is_enough_once(bench: Bench) -> None:
-    """It is neither counted nor doubled: a peer that went away has as many timeouts as ever."""
+    """The early timeout is neither counted nor doubled: a peer that went away has as many timeouts as ever."""
     bench.post(*(bench.write(number) for number in range(4)))
     gap(bench, 1)
     bench.sent(4 + 3)

@@ -215,7 +215,7 @@ def test_a_lost_close_is_sent_again(bench: Bench) -> None:
     assert bench.here(Counter.TIMEOUTS) == bench.here(Counter.RETRANSMISSIONS) == 1
 
 
-def test_the_lost_answer_of_a_close_is_given_again(bench: Bench) -> None:
+def test_the_lost_answer_of_a_close_is_replayed(bench: Bench) -> None:
     bench.answers.fate = losing(answer(1))
     bench.post(bench.add(), CLOSE, bench.add())
     assert bench.statuses(3) == [OK] * 3
@@ -243,7 +243,7 @@ def test_a_close_to_a_silent_peer_fails_like_any_packet(bench: Bench) -> None:
     assert bench.statuses(2) == [ReturnCode.LOCAL_PDC_FAILED] * 2
 
 
-def test_closing_makes_room_for_more_senders_than_there_are_pdcs(make_model_pair: MakePair) -> None:
+def test_closing_makes_space_for_more_senders_than_there_are_pdcs(make_model_pair: MakePair) -> None:
     bench = Bench(make_model_pair(NicParameters(target_pdcs=2)))
     for peer in range(6):
         bench.pair.initiator.peer(peer, bench.pair.remote, initial_psn=0x100 * peer)

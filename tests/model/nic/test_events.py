@@ -1,4 +1,4 @@
-"""Immediate data: events of the target, their room, and their interrupts.
+"""Immediate data: events of the target, their space, and their interrupts.
 
 Covers ``nic/core.py`` and ``nic/frames.py``.
 """
@@ -28,7 +28,7 @@ OK = ReturnCode.OK
 
 @pytest.fixture
 def pair(make_model_pair: MakePair) -> Pair:
-    """The target's context 0 has an event ring of 8 entries, four of which are never promised."""
+    """The target's context 0 has an event ring of 8 entries, four of which are never reserved."""
     pair = make_model_pair()
     pair.remote = pair.target.context(event_size=3)
     return pair
@@ -169,7 +169,7 @@ def test_a_full_ring_holds_up_nobody_without_immediate_data(pair: Pair, region: 
     assert entries[-1]["context"] == 77
 
 
-def test_room_is_asked_for_before_anything_else_is_looked_at(pair: Pair, region: Buffer) -> None:
+def test_space_is_asked_for_before_anything_else_is_looked_at(pair: Pair, region: Buffer) -> None:
     stranger = Stranger(pair)
     write = {"flags": WHOLE | SesFlags.HEADER_DATA, "request_length": 8, "buffer_offset": region.address}
     for _ in range(4):

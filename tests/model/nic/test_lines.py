@@ -12,7 +12,7 @@ LATENCY = 250
 
 
 def line_by_line(requests):
-    """What becomes of each request (first line, lines, cycle), told in the plainest way: (at hand, lines read)."""
+    """The fate of each request (first line, lines, cycle), in the plainest way: (at hand, lines read)."""
     at_hand: dict[int, int] = {}
     for first, count, begin in requests:
         read = []

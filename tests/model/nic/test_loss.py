@@ -45,7 +45,7 @@ class Program:
         self._memory = bytearray(SIZE)
         self._local = context.nic.buffer(64 * SIZE)
         self._posted: list[tuple[int, Callable[[int], None]]] = []
-        """Number of each request under way, and what to look at when it is complete."""
+        """Number of each request in flight, and what to look at when it is complete."""
         self.immediates = 0
         self._number = 0
 
@@ -100,7 +100,7 @@ class Program:
     def _write(self, flags: int = COMPLETION) -> tuple[dict[str, int], Callable[[int], None]]:
         start, length = self._span()
         data = self._generator.randbytes(length)
-        # Its operands stay as they are until it completes: no other request under way has this place.
+        # Its operands stay as they are until it completes: no other request in flight has this place.
         local = self._place(self._number) + (SIZE if flags & CHAINED else 0)
         self._local[local] = data
         self._memory[start : start + length] = data

@@ -110,7 +110,7 @@ def test_who_finds_no_pdc_waits_for_one_and_nothing_is_executed_meanwhile(make_m
 
 
 @pytest.mark.parametrize("first", [0, 17, 1 << 31, (1 << 32) - 1])
-def test_one_forged_opening_closes_nothing(make_model_pair: MakePair, first: int) -> None:
+def test_one_forged_syn_closes_nothing(make_model_pair: MakePair, first: int) -> None:
     """Any psn, with the name of a PDC that is open: it gets a place of its own, if it says nothing wrong."""
     clients = Clients(make_model_pair, 1, 4)
     assert clients.add([0]) == []

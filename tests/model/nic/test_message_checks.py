@@ -154,7 +154,7 @@ def test_a_context_that_takes_no_messages_says_so_after_the_size(box: Mailbox, m
     assert box.pair.target.counter(Counter.NACKS_SENT) == 0
 
 
-def test_without_slots_room_is_asked_for_only_by_immediate_data(
+def test_without_slots_space_is_asked_for_only_by_immediate_data(
     make_model_pair: MakePair,
 ) -> None:
     box = Mailbox(make_model_pair(), event_size=3)

@@ -1,4 +1,4 @@
-"""Messages that there is no room for, that are lost or come twice: held back, and delivered once and in order."""
+"""Messages that there is no space for, that are lost or come twice: held back, and delivered once and in order."""
 
 import random
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_without_a_free_slot_messages_are_held_back_and_none_is_lost_or_doubled(
 
 
 def ask(stranger: Stranger, opcode: RequestOpcode, payload: bytes = bytes(8), **fields: int) -> FrameHeader:
-    """What the next message with tag 3 is answered; one that is held back may be sent again."""
+    """The answer to the next message with tag 3; one that is held back may be sent again."""
     stranger.send(stranger.frame(stranger.header(**message(opcode, payload), **fields), payload))
     (answer,) = stranger.answers()
     return answer.header
@@ -125,7 +125,7 @@ def test_what_the_checks_refuse_uses_up_no_receive_that_it_would_meet(full: Mail
     assert full.event()["kind"] == EventKind.RECEIVED
 
 
-def test_every_message_needs_room_for_an_event_also_if_it_has_none(make_model_pair: MakePair) -> None:
+def test_every_message_needs_space_for_an_event_also_if_it_has_none(make_model_pair: MakePair) -> None:
     box = Mailbox(make_model_pair(), event_size=3)
     stranger = Stranger(box.pair)
     send = {"opcode": RequestOpcode.SEND, "request_length": 8}
@@ -137,7 +137,7 @@ def test_every_message_needs_room_for_an_event_also_if_it_has_none(make_model_pa
     (nack,) = stranger.answers()
     assert nack.header.nack_code == NackCode.NO_RESOURCE
     assert box.context.poll_event() is not None
-    for _ in range(3):  # what turns out not to be needed is given back
+    for _ in range(3):  # unneeded reservations are released
         assert stranger.ask(bytes(8), **send).header.return_code == OK
     assert box.pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 3
 

@@ -137,7 +137,7 @@ def test_a_multi_receive_takes_message_after_message(box: Mailbox) -> None:
     ("least_space", "length", "released"),
     [(36, 0, False), (36, 64, False), (37, 64, True), (36, 65, True), (0, 64, False), (0, 65, True), (101, 0, True)],
 )
-def test_a_multi_receive_is_used_up_when_less_than_its_least_room_or_nothing_is_left(
+def test_a_multi_receive_is_used_up_when_less_than_its_least_space_or_nothing_is_left(
     box: Mailbox, least_space: int, length: int, released: bool
 ) -> None:
     """Of 100 bytes a message of 1 to 64 leaves 36."""

@@ -188,16 +188,16 @@ def test_nobody_has_a_slot_for_longer_than_a_timeout_if_it_is_wanted(make_model_
     assert total(region) == 6
 
 
-def test_a_kept_packet_may_find_no_room_when_its_turn_has_come(make_model_pair: MakePair) -> None:
+def test_a_kept_packet_may_find_no_space_when_its_turn_has_come(make_model_pair: MakePair) -> None:
     pair = make_model_pair()
-    pair.remote = pair.target.context(event_size=3)  # 4 entries of 8 are promised
+    pair.remote = pair.target.context(event_size=3)  # 4 entries of 8 are reserved
     stranger = Early(pair)
     region = pair.memory(4096, flags=ALL_RIGHTS & ~KeyFlags.VIRTUAL)
     for number in range(3):
         assert stranger.add(number, flags=EVENT) == [("OK", number)]
     assert stranger.add(4, flags=EVENT) == gap(3, 1)
     assert stranger.add(5, flags=EVENT) == stranger.add(6) == []
-    # Room is what there is when its turn has come.
+    # Space is what there is when its turn has come.
     assert stranger.add(3) == [("OK", 3), ("OK", 4), ("NACK", NackCode.NO_RESOURCE, 5, 0)]
     assert stranger.counts() == {"REQUESTS_RECEIVED": 5, "DROPPED_SEQUENCE": 1}
     assert stranger.add(5, flags=EVENT, retx=True) == [("NACK", NackCode.NO_RESOURCE, 5, 0)]

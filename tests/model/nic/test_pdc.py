@@ -157,7 +157,7 @@ def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair)
     assert counter(stranger, Counter.DROPPED_PDC) == 4
 
 
-def test_until_a_request_has_passed_all_checks_a_pdc_is_to_spare(make_model_pair: MakePair) -> None:
+def test_until_a_request_has_passed_all_checks_a_pdc_is_evictable(make_model_pair: MakePair) -> None:
     """A PING passes none, nor does what is refused; who is given the place is taken from the front of one line."""
     stranger = Stranger(make_model_pair(NicParameters(target_pdcs=4)))
     addressed_by_offset(stranger.pair)
@@ -238,7 +238,7 @@ def test_a_packet_too_far_ahead_of_the_answers_its_sender_has_is_refused(strange
     assert stranger.ask(clear_psn_offset=-window & 0xFFFF).header.return_code == ReturnCode.OK
 
 
-# Answers that are given again
+# Answers that are replayed
 
 
 def test_an_atomic_is_executed_once_however_often_it_arrives(stranger: Stranger, region: Buffer) -> None:
@@ -396,10 +396,10 @@ def test_a_close_command_may_be_all_that_a_pdc_ever_gets(stranger: Stranger) -> 
 
 
 @pytest.mark.parametrize("first", [503, 70_000, 501 + 2**31, 502 + 2**31, 2**32 - 70_000])
-def test_a_close_of_a_former_opening_is_told_to_have_been_executed(
+def test_a_close_of_a_former_epoch_is_told_to_have_been_executed(
     stranger: Stranger, region: Buffer, first: int
 ) -> None:
-    """Whoever opened the PDC since, in the sender's name or not; and it closes nothing."""
+    """The PDC was opened since, in the sender's name or not; and the packet closes nothing."""
     stranger.ask()
     say(stranger, stranger.close(psn=501, dpdcid=1))
     stranger.psn = stranger.first_psn = first

@@ -294,7 +294,7 @@ def test_descriptors_that_post_nothing_need_no_place(box: Mailbox) -> None:
     assert kinds(box, 3) == [EventKind.NO_MATCH, EventKind.REFUSED, EventKind.CANCELLED]
 
 
-def test_a_descriptor_is_taken_only_with_room_for_two_events(pair: Pair) -> None:
+def test_a_descriptor_is_taken_only_with_space_for_two_events(pair: Pair) -> None:
     box = Mailbox(pair, event_size=3)
     for context in range(1, 8):
         box.receive(opcode=CANCEL, context=context)
@@ -303,7 +303,7 @@ def test_a_descriptor_is_taken_only_with_room_for_two_events(pair: Pair) -> None
     assert [event["context"] for event in box.events(7)] == list(range(1, 8))
 
 
-def test_a_receive_that_would_be_posted_without_an_event_waits_for_room_all_the_same(pair: Pair) -> None:
+def test_a_receive_that_would_be_posted_without_an_event_waits_for_space_all_the_same(pair: Pair) -> None:
     box = Mailbox(pair, event_size=3)
     for _ in range(3):
         box.receive(opcode=PEEK)
@@ -313,7 +313,7 @@ def test_a_receive_that_would_be_posted_without_an_event_waits_for_room_all_the_
     assert kinds(box, 4) == [EventKind.NO_MATCH] * 3 + [EventKind.UNEXPECTED]
 
 
-def test_a_multi_receive_that_looks_again_waits_for_room(pair: Pair) -> None:
+def test_a_multi_receive_that_looks_again_waits_for_space(pair: Pair) -> None:
     box = Mailbox(pair, event_size=3)
     for length in (1, 2, 3, 4):
         assert box.send(length) == OK

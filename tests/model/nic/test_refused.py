@@ -77,7 +77,7 @@ def test_an_answer_begins_the_count_anew(make_model_pair: MakePair) -> None:
 
 @pytest.mark.parametrize("code", [NackCode.NO_RESOURCE, NackCode.NO_PDC_AVAIL])
 def test_a_nack_now_and_then_does_not_keep_a_dead_peer_alive(make_model_pair: MakePair, code: NackCode) -> None:
-    """It did for ever: each was a sign of life."""
+    """Before, the peer lived for ever: each answer was a sign of life."""
     bench = Bench(make_model_pair(), timeout=TIMEOUT, limit=8)
     bench.cut_off()
     bench.post(bench.write(1))

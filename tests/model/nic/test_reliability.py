@@ -225,7 +225,7 @@ def test_answers_and_nacks_that_nothing_waits_for_are_dropped(bench: Bench) -> N
 
 
 def test_an_answer_has_message_and_job_of_the_packet_that_it_names(bench: Bench) -> None:
-    """Who knows psn and PDC, but has not seen the request, completes nothing: not by a cumulative answer either."""
+    """An attacker with psn and PDC, but without the request, completes nothing: not by a cumulative answer either."""
     bench.cut_off()
     bench.post(bench.write(1), bench.write(2), bench.write(3))
     bench.sent(3)
@@ -493,7 +493,7 @@ def test_an_error_before_the_failure_stays_the_status_of_its_request(bench: Benc
 
 
 @pytest.mark.parametrize("code", [NackCode.GTD_RESP_UNAVAIL, NackCode.PDC_HDR_MISMATCH, NackCode.CLOSING_IN_ERR])
-def test_a_nack_that_promises_nothing_fails_the_pdc(bench: Bench, code: int) -> None:
+def test_a_nack_that_guarantees_nothing_fails_the_pdc(bench: Bench, code: int) -> None:
     bench.cut_off()
     bench.post(bench.add(), bench.add())
     bench.sent(2)

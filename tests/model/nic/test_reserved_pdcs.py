@@ -108,11 +108,11 @@ def test_what_is_kept_for_a_context_is_anybody_s_while_it_is_disabled(clients: C
 
 def test_a_context_that_there_is_not_has_nothing_kept_for_it(clients: Clients) -> None:
     taken = [clients.new(CONTEXTS + 7, proves=False) for _ in range(PDCS)]
-    assert taken == [*range(FREE), 0, 1]  # those that have passed no check are to spare
+    assert taken == [*range(FREE), 0, 1]  # those that have passed no check are evictable
     assert clients.many(1) == [*[FREE + 1], *range(2, FREE), 0, 1, FULL]
 
 
-def test_a_client_s_own_pdc_to_spare_is_taken_again_only_if_it_is_kept_for_nobody_else(clients: Clients) -> None:
+def test_a_client_s_own_evictable_pdc_is_taken_again_only_if_it_is_kept_for_nobody_else(clients: Clients) -> None:
     clients.enable(1, enabled=False)
     taken = [clients.come(10 + number, 0) for number in range(PDCS)]
     assert taken == list(range(PDCS))

@@ -38,7 +38,7 @@ def share(box: Mailbox, number: int, receiver: int = 0, **options: int) -> RawCo
 
 
 def say(event: dict[str, int]) -> tuple[int, int, int]:
-    """What it is about: its kind, the receive and the context that the message was for."""
+    """The event's subject: its kind, the receive and the context that the message was for."""
     return event["kind"], event.get("context", 0), event.get("target_context", 0)
 
 

@@ -1,4 +1,4 @@
-"""Which bytes of an atomic's operands change places."""
+"""The bytes of an atomic's operands that change places."""
 
 import pytest
 from amoeba_model.opcodes import Datatype

@@ -299,7 +299,7 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (frame_of(ACK_BODY[:16]), Counter.DROPPED_MALFORMED),
     ],
 )
-def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, cause: Counter) -> None:
+def test_a_bad_frame_is_dropped_for_its_first_mistake(frame: bytes, cause: Counter) -> None:
     assert decode(frame, MAC_B, IP_B) == Drop(cause)
 
 

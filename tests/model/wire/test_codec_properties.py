@@ -83,7 +83,7 @@ FRAMES = {
         headers({"syn": st.booleans()}, clear_psn_offset=0xFFFF, is_control=True), st.just(b"")
     ),
 }
-"""What decode may return, by kind of frame."""
+"""The possible results of decode, by kind of frame."""
 
 
 def encoded(frame: DecodedFrame) -> bytes:

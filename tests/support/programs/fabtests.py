@@ -35,7 +35,7 @@ class Fabtest:
     """The program and its options, SERVER_ADDR and GOOD_ADDR standing for addresses."""
     sockets: str
     rxm: str
-    """What two providers of libfabric 1.17 say: Pass, Notrun or Timeout."""
+    """The results of two providers of libfabric 1.17: Pass, Notrun or Timeout."""
     left_out: str = ""
     """Why it is none for Amoeba, if it is none."""
 

@@ -96,7 +96,7 @@ def watched(environment: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def needs_program() -> Callable[[str, str], str]:
-    """Where a program lies; skips the test, with its package, where there is none."""
+    """Where a program lies; skips the test, with its package, on machines without it."""
 
     def find(name: str, package: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""What programs of others need, and whether it is here."""
+"""The needs of programs of others, and whether they are here."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ __all__ = ["BUILT", "ROOT", "MissingError", "compiler", "program"]
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILT = ROOT / "build" / "programs"
-"""What is built of others' sources."""
+"""Builds of others' sources."""
 
 
 class MissingError(Exception):

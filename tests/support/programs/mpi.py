@@ -38,7 +38,7 @@ OPEN_MPI = {
     "OMPI_MCA_btl": "self",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 } | COUNTING
-"""Whatever it is over."""
+"""The name of the MPI library, over any transport."""
 OPEN_MPI_OVER_UCX = OPEN_MPI | {
     "OMPI_MCA_pml": "ucx",
     "OMPI_MCA_osc": "ucx",
@@ -50,7 +50,7 @@ _PROGRAM = Path(__file__).resolve().parents[2] / "programs" / "mpi_program.py"
 
 
 def counted(ended: Ended, counter: str) -> int:
-    """What the NICs of all ranks have counted."""
+    """The counts of the NICs of all ranks."""
     return sum(map(int, re.findall(rf"'{counter}': (\d+)", ended.output)))
 
 

@@ -1,4 +1,4 @@
-"""Programs run to their ends: one, or a server and its client. What was started here is ended here, and nothing else.
+"""Programs run to their ends: one, or a server and its client. Only programs started here are ended here.
 
 Each is a session of its own, so that what a program starts is ended with it.
 """
@@ -31,7 +31,7 @@ class Ended:
     status: int | None
     """Its exit status, minus the number of the signal that killed it, None if its time was over."""
     output: str
-    """What it printed, errors included."""
+    """Its output, errors included."""
 
     def __str__(self) -> str:
         return f"{self.command}: {'timeout' if self.status is None else self.status}\n{self.output[-4000:]}"

@@ -192,7 +192,7 @@ def failures_are_not_counted(patch):
 
 
 @breaks("fi_av.the_lowest_unused_number_is_given_next")
-def numbers_are_never_given_again(patch):
+def numbers_are_never_reused(patch):
     patch.setattr(AddressVector, "_free_number", lambda self: self._inserted)
 
 

@@ -214,5 +214,5 @@ def the_end_of_a_buffer_is_not_told(patch):
 
 
 @breaks("fi_tagged.a_discarded_message_completes_its_send", "fi_tagged.a_message_found_can_be_dropped")
-def senders_do_not_hear_of_discards(patch):
+def senders_are_not_notified_of_discards(patch):
     patch.setattr(Receives, "discard", lambda self, event, data: None)

@@ -47,7 +47,7 @@ def around(patch, owner, name, wrapper):
 
 
 @breaks(
-    "ucp_tag_send_nbx.a_send_under_way_*", "ucp_put_nb.an_operation_under_way_*", "ucp_ep_flush_nb.it_calls_back_*"
+    "ucp_tag_send_nbx.a_send_in_flight_*", "ucp_put_nb.an_operation_in_flight_*", "ucp_ep_flush_nb.it_calls_back_*"
 )
 def callbacks_are_forgotten(patch):
     def complete(self, original, status):
@@ -57,7 +57,7 @@ def callbacks_are_forgotten(patch):
     around(patch, Request, "complete", complete)
 
 
-@breaks("ucp_tag_send_nb.a_send_under_way_*", "ucp_get_nbx.an_operation_under_way_*")
+@breaks("ucp_tag_send_nb.a_send_in_flight_*", "ucp_get_nbx.an_operation_in_flight_*")
 def callbacks_run_twice(patch):
     def complete(self, original, status):
         if self.callback is not None and not self.done:
@@ -232,7 +232,7 @@ def waitall_is_ignored(patch):
 
 
 @breaks("ucp_stream_recv_nbx.the_callback_is_told_*", "ucp_stream_recv_nb.the_callback_is_told_*")
-def callbacks_of_streams_hear_of_no_length(patch):
+def callbacks_of_streams_are_notified_of_no_length(patch):
     patch.setattr(StreamReceive, "told", lambda self: (0,))
 
 

@@ -54,7 +54,7 @@ class SharedPair:
         self._exits.close()
 
     def close(self) -> list[str]:
-        """What the devices met of memory that they were not granted."""
+        """The accesses of devices to memory that they were not granted."""
         faults: list[str] = []
         if self._pair is not None:
             fabric = self._pair.fabric

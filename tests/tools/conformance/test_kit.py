@@ -38,7 +38,7 @@ from amoeba_tools.conformance.remote import RemoteTarget, serve
 from tests import conformance_page
 
 NOWHERE = "telepathy"
-"""What no pair offers."""
+"""Features that no pair offers."""
 PAGES = {
     "fi_getinfo",
     "fi_rma",

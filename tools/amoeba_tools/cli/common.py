@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from amoeba.core.errors import FabricError
@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from amoeba_tools.plots import FORMATS
 
 __all__ = [
     "BufferOption",
@@ -43,6 +45,7 @@ __all__ = [
     "interruptible",
     "kinds_of_ranks",
     "meeting",
+    "plot_option",
     "progress_bar",
     "switch_of",
     "writes",
@@ -255,6 +258,11 @@ def writes(*endings: str) -> Callable[[typer.CallbackParam, Path | None], Path |
         return path
 
     return check
+
+
+def plot_option(help: str) -> Any:
+    """Make an option for the file of a plot; ``help`` says what the plot shows."""
+    return typer.Option(metavar="FILE.svg", callback=writes(*FORMATS), help=f"{help}: .svg, .png or .pdf.")
 
 
 def check_writable(*paths: Path | None) -> None:

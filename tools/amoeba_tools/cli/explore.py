@@ -19,6 +19,7 @@ from amoeba_tools.cli.common import (
     check_writable,
     facts_table,
     interruptible,
+    plot_option,
     progress_bar,
     writes,
     writing,
@@ -27,7 +28,7 @@ from amoeba_tools.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba_tools.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
 from amoeba_tools.explore import explore as run_explore
 from amoeba_tools.explore.run import AREAS, FAMILIES
-from amoeba_tools.plots import FORMATS, check, save
+from amoeba_tools.plots import check, save
 
 __all__ = ["explore"]
 
@@ -73,14 +74,7 @@ def explore(
         Path | None,
         typer.Option(metavar="FILE.parquet", callback=writes(".parquet"), help="Write the table to this file."),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            callback=writes(*FORMATS),
-            help="Draw all NICs and the Pareto front: .svg, .png or .pdf.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, plot_option(help="Draw all NICs and the Pareto front")] = None,
     pareto: Annotated[
         str | None,
         typer.Option(

@@ -6,10 +6,11 @@ from typing import Annotated, TypeVar
 
 import typer
 from amoeba.devices.devices import open_device
-from amoeba.libfabric.objects.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
 from amoeba.libfabric.objects.cluster import getinfo
 from amoeba.libfabric.objects.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
 from amoeba.libfabric.objects.info import PROVIDER, PROVIDER_VERSION
+from amoeba.libfabric.objects.printing import API_VERSION, version_text
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, FabricAttr, Info
 from amoeba.nic.nic import Nic
 from amoeba_model.opcodes import Form
 from rich.console import Console

@@ -23,6 +23,7 @@ from amoeba_tools.cli.common import (
     check_writable,
     connecting,
     device_kinds,
+    plot_option,
     progress_bar,
     writes,
     writing,
@@ -30,7 +31,7 @@ from amoeba_tools.cli.common import (
 from amoeba_tools.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba_tools.perf.compare import QUANTITIES, comparison, origin, page_of, plot_of, read_results
 from amoeba_tools.perf.plan import MAX_PEERS
-from amoeba_tools.plots import FORMATS, check, save
+from amoeba_tools.plots import check, save
 
 __all__ = ["perf"]
 
@@ -138,14 +139,7 @@ def perf(
     compare: Annotated[
         Path | None, typer.Option(metavar="OLD.json", help="Print the speedup over this output of --json.")
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            callback=writes(*FORMATS),
-            help="Plot --quantity over the sizes, or over --peers: .svg, .png or .pdf.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, plot_option(help="Plot --quantity over the sizes, or over --peers")] = None,
     quantity: Annotated[str, typer.Option(help=f"Quantity of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[
         Path | None,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from amoeba.core.errors import ErrorAvailableError
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.constants import BindFlags, CqFormat, EqEvent
 from amoeba.libfabric.objects.endpoints.connected import ConnectedEndpoint
 from amoeba.libfabric.objects.endpoints.passive import PassiveEndpoint
 from amoeba.libfabric.objects.queues.event_queue import EqCmEntry, EqErrEntry
+from amoeba.libfabric.objects.structures import Info
 
 from amoeba_tools.conformance.expectations import CheckFailedError, expect_equal
 from amoeba_tools.conformance.pair import CONNECTED, Initiator, Pair

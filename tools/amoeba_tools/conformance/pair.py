@@ -11,7 +11,6 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, FabricError, fabric_error
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.libfabric.objects.address_vector import AddressVector
-from amoeba.libfabric.objects.attributes import EpAttr, Info
 from amoeba.libfabric.objects.cluster import join_cluster, open_cluster
 from amoeba.libfabric.objects.constants import (
     BindFlags,
@@ -33,6 +32,7 @@ from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.libfabric.objects.operations.operations import NO_FLAGS
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.counters import Counter
+from amoeba.libfabric.objects.structures import EpAttr, Info
 from amoeba.nic.nic import Retransmission
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.switch import Switch

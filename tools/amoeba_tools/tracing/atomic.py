@@ -10,7 +10,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.devices.devices import network_of
 from amoeba.libfabric.objects.constants import MrAccess, Op
 from amoeba.libfabric.objects.fabric import Fabric
-from amoeba_model.network import Frame
+from amoeba_model.frames import Frame
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 

@@ -11,7 +11,8 @@ from amoeba.core.errors import fabric_error
 from amoeba.nic.watching import RingMemory, watching
 from amoeba_model.descriptors import DescriptorFlags
 from amoeba_model.device import Device
-from amoeba_model.network import Frame, Network
+from amoeba_model.frames import Frame
+from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.tlp import LinkPacket
 from amoeba_model.trace import BusEvent, Stage, TraceEvent

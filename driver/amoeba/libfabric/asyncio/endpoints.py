@@ -219,7 +219,7 @@ class AsyncReceiver:
             if queue not in read:
                 raise fabric_error(
                     Errno.FI_EINVAL,
-                    f"receives of {self.endpoint!r} do not report to this queue alone: {queue!r} hears of them",
+                    f"receives of {self.endpoint!r} do not report to this queue alone, but also to {queue!r}",
                 )
         if flags & OpFlags.FI_MULTI_RECV:
             raise fabric_error(Errno.FI_EBADFLAGS, "FI_MULTI_RECV has several entries: recv_each() has them")

@@ -268,5 +268,5 @@ class AsyncCompletionQueue(FabricObject):
         self._watch.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{self.outstanding} operations under way"
+        state = "closed" if self.closed else f"{self.outstanding} operations in flight"
         return f"<AsyncCompletionQueue {state}>"

@@ -1,3 +1,4 @@
+# Generated from driver/amoeba/libfabric/libfabric-1.17.toml by scripts/api_tables; do not edit.
 """The structures that queues, counters and vectors are opened with: the fields that have a meaning here."""
 
 from dataclasses import dataclass
@@ -16,10 +17,6 @@ from amoeba.libfabric.objects.queues.wait_set import WaitSet
 
 __all__ = ["AvAttr", "CntrAttr", "CqAttr", "EqAttr", "PollAttr", "WaitAttr"]
 
-_NO_AV_FLAGS = AvFlags(0)
-_NO_CQ_FLAGS = CqFlags(0)
-_NO_EQ_FLAGS = EqFlags(0)
-
 
 @dataclass(frozen=True)
 class AvAttr:
@@ -27,7 +24,7 @@ class AvAttr:
 
     type: AvType = AvType.FI_AV_UNSPEC
     rx_ctx_bits: int = 0
-    flags: AvFlags = _NO_AV_FLAGS
+    flags: AvFlags = AvFlags(0)  # noqa: RUF009  members do not change
     count: int = 0
     """A hint, as is ``ep_per_node``."""
     ep_per_node: int = 0
@@ -47,7 +44,7 @@ class CqAttr:
     wait_set: WaitSet | None = None
     size: int = 0
     """Entries; a queue always grows if needed."""
-    flags: CqFlags = _NO_CQ_FLAGS
+    flags: CqFlags = CqFlags(0)  # noqa: RUF009  members do not change
     signaling_vector: int = 0
     """A hint, with FI_AFFINITY."""
 
@@ -69,7 +66,7 @@ class EqAttr:
 
     size: int = 0
     """Events; 0: any number."""
-    flags: EqFlags = _NO_EQ_FLAGS
+    flags: EqFlags = EqFlags(0)  # noqa: RUF009  members do not change
     wait_obj: WaitObj = WaitObj.FI_WAIT_NONE
     wait_set: WaitSet | None = None
     signaling_vector: int = 0

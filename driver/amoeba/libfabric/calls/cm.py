@@ -4,7 +4,6 @@ from amoeba.core.buffers import Buffer
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.libfabric.calls.arguments import first_bytes, no_flags
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.connections import ConnectionRequest, SocketAddress
 from amoeba.libfabric.objects.endpoints.connected import ConnectedEndpoint
 from amoeba.libfabric.objects.endpoints.endpoint import Endpoint
@@ -12,6 +11,7 @@ from amoeba.libfabric.objects.endpoints.passive import PassiveEndpoint
 from amoeba.libfabric.objects.endpoints.scalable import ScalableEndpoint
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
+from amoeba.libfabric.objects.structures import Info
 
 __all__ = [
     "fi_accept",

@@ -9,7 +9,6 @@ from amoeba.core.errors import fabric_error
 from amoeba.libfabric.calls.arguments import first_bytes, first_of, no_flags
 from amoeba.libfabric.calls.attributes import AvAttr
 from amoeba.libfabric.objects.address_vector import AddressVector, Insertion, rx_addr
-from amoeba.libfabric.objects.attributes import FabricAttr, Info
 from amoeba.libfabric.objects.checks import check_flags, check_instance, check_number
 from amoeba.libfabric.objects.cluster import open_fabric
 from amoeba.libfabric.objects.constants import AvFlags, BindFlags, DomainFlags, MrAccess, MrFlags
@@ -17,6 +16,7 @@ from amoeba.libfabric.objects.domain import Domain, MemoryRegion, MrAttr
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.libfabric.objects.queues.counters import Counter
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
+from amoeba.libfabric.objects.structures import FabricAttr, Info
 from amoeba.nic.address import EndpointAddress
 
 __all__ = [

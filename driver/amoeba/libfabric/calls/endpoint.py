@@ -6,7 +6,6 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.libfabric.calls.arguments import no_flags
 from amoeba.libfabric.objects.address_vector import AddressVector
-from amoeba.libfabric.objects.attributes import Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.checks import check_flags
 from amoeba.libfabric.objects.constants import BindFlags, OpFlags
 from amoeba.libfabric.objects.domain import Domain
@@ -21,6 +20,7 @@ from amoeba.libfabric.objects.endpoints.transmit import EndpointAlias, Posting
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.counters import Counter
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
+from amoeba.libfabric.objects.structures import Info, RxAttr, TxAttr
 
 __all__ = [
     "fi_cancel",

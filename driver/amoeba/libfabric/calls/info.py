@@ -6,10 +6,12 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, strerror
-from amoeba.libfabric.objects.attributes import API_VERSION, Info, tostr, version_text
 from amoeba.libfabric.objects.checks import check_enum, check_flags, check_number
 from amoeba.libfabric.objects.cluster import getinfo
 from amoeba.libfabric.objects.constants import FiType, InfoFlags
+from amoeba.libfabric.objects.printing import API_VERSION, version_text
+from amoeba.libfabric.objects.structures import Info
+from amoeba.libfabric.objects.tostr import tostr
 
 __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
 

@@ -245,7 +245,7 @@ class AddressVector(FabricObject):
         for number in numbers:
             entry = self._entry(number)
             if any(peers.busy(number) for peers in self._maps):
-                raise fabric_error(Errno.FI_EBUSY, f"operations to {entry} are under way")
+                raise fabric_error(Errno.FI_EBUSY, f"operations to {entry} are in flight")
         deadline = time.monotonic() + DRAIN_TIME
         for number in numbers:
             for peers in self._maps:

@@ -18,10 +18,10 @@ from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import attach, open_device
 from amoeba.devices.linked import linked_parameters, open_network, own_host, patient
-from amoeba.libfabric.objects.attributes import FabricAttr, Info
 from amoeba.libfabric.objects.checks import check_enum, check_instance
 from amoeba.libfabric.objects.constants import InfoFlags, Progress
 from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.libfabric.objects.structures import FabricAttr, Info
 from amoeba.nic.nic import Nic, Retransmission
 
 __all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]

@@ -214,7 +214,7 @@ def _queue_compare_atomic(work: DeferredWork, op: OpCompareAtomic) -> None:
 def _queue_cntr(work: DeferredWork, op: OpCntr) -> None:
     value = op.cntr._check("op.value", op.value)
     if work.completion_cntr is not None:
-        raise fabric_error(Errno.FI_EINVAL, "what changes a counter has no completion_cntr")
+        raise fabric_error(Errno.FI_EINVAL, "work that changes a counter has no completion_cntr")
     change = op.cntr.set if work.op_type is TriggerOp.FI_OP_CNTR_SET else op.cntr.add
     op.cntr._deferrals.add(_defer(work, lambda deferral: change(value)))
 
@@ -257,7 +257,7 @@ def queue_work(domain: "DomainBase", work: DeferredWork) -> None:
     if not isinstance(work.op, OpCntr) and work.op.ep.domain is not domain:
         raise fabric_error(Errno.FI_EINVAL, f"{work.op.ep!r} belongs to another domain")
     if domain._deferrals.holds(work):
-        raise fabric_error(Errno.FI_EALREADY, "this work is queued, or under way")
+        raise fabric_error(Errno.FI_EALREADY, "this work is queued, or in flight")
     queue(work, work.op)
 
 

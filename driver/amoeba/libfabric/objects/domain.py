@@ -10,7 +10,6 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.libfabric.objects.address_vector import AddressVector
-from amoeba.libfabric.objects.attributes import Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.checks import check_enum, check_flags, check_instance, check_number
 from amoeba.libfabric.objects.connections import ConnectionRequest
 from amoeba.libfabric.objects.constants import (
@@ -51,6 +50,7 @@ from amoeba.libfabric.objects.queues.event_queue import EventQueue
 from amoeba.libfabric.objects.queues.poll_set import PollSet
 from amoeba.libfabric.objects.queues.wait_set import WaitSet
 from amoeba.libfabric.objects.receiver import DEFAULT_RX_SIZE
+from amoeba.libfabric.objects.structures import Info, RxAttr, TxAttr
 from amoeba.nic.nic import Nic
 from amoeba.transport.protection_domain import ProtectionDomain
 

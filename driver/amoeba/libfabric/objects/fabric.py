@@ -12,7 +12,6 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.waiting import Waitable
 from amoeba.devices.devices import network_of
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.checks import check_flags, check_instance, check_number
 from amoeba.libfabric.objects.constants import EqFlags, InfoFlags, MrMode, Progress, WaitObj
 from amoeba.libfabric.objects.domain import Domain
@@ -20,6 +19,7 @@ from amoeba.libfabric.objects.endpoints.passive import PassiveEndpoint
 from amoeba.libfabric.objects.info import DEFAULT_MR_MODE, is_automatic, nic_index, offers, registration_mode, select
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
 from amoeba.libfabric.objects.queues.wait_set import WaitSet
+from amoeba.libfabric.objects.structures import Info
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import Nic, Retransmission
 from amoeba.transport.progress import AutomaticProgress

@@ -10,16 +10,6 @@ from typing import Any, TypeVar
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.libfabric.objects.attributes import (
-    API_VERSION,
-    DomainAttr,
-    EpAttr,
-    FabricAttr,
-    Info,
-    RxAttr,
-    TxAttr,
-    version,
-)
 from amoeba.libfabric.objects.constants import (
     FI_SHARED_CONTEXT,
     AvType,
@@ -44,7 +34,9 @@ from amoeba.libfabric.objects.endpoints.transmit import (
 from amoeba.libfabric.objects.names import Service, find_node
 from amoeba.libfabric.objects.operations.operations import MAX_MESSAGE, TX_OP_FLAGS
 from amoeba.libfabric.objects.operations.receiving import RX_OP_FLAGS
+from amoeba.libfabric.objects.printing import API_VERSION, version
 from amoeba.libfabric.objects.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.event_ring import MAX_EVENTS
 from amoeba.nic.nic import Nic

@@ -68,7 +68,7 @@ class Addresses:
 
     def _insert(self, av: int, addresses: list[bytes], fi_addr: Any, flags: int, context: Any) -> int:
         """Insert addresses and return how many succeeded; store their numbers, and the other ones' errors."""
-        vector = self._fids.thing(av, FidClass.AV)
+        vector = self._fids.subject(av, FidClass.AV)
         wanted = AvFlags(flags)
         if wanted & AvFlags.FI_SYNC_ERR:
             self._memory.require(context, "context")
@@ -83,7 +83,7 @@ class Addresses:
         return int(done.count)
 
     def av_remove(self, av: int, fi_addr: Any, count: int, flags: int) -> None:
-        vector = self._fids.thing(av, FidClass.AV)
+        vector = self._fids.subject(av, FidClass.AV)
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"removing has no flags, got {flags:#x}")
         if count > _MAX_ADDRESSES:
@@ -93,7 +93,7 @@ class Addresses:
         vector.remove(*(fi_addr[index] for index in range(count)))
 
     def av_lookup(self, av: int, number: int, addr: int, addrlen: Any) -> None:
-        found = SockAddr.of(self._fids.thing(av, FidClass.AV).lookup(number)).pack()
+        found = SockAddr.of(self._fids.subject(av, FidClass.AV).lookup(number)).pack()
         space, addrlen[0] = self._memory.require(addrlen, "addrlen")[0], SIZE
         some = found[:space]
         self._memory.view(addr, len(some))[:] = some
@@ -111,11 +111,11 @@ class Addresses:
         return self._tell(self._name(fid), addr, addrlen)
 
     def _name(self, fid: Fid) -> SockAddr:
-        if not hasattr(fid.thing, "getname"):
+        if not hasattr(fid.subject, "getname"):
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"a {fid.fclass.name} has no name")
         if fid.fclass is FidClass.PEP:
-            fid.thing.reserve()
-        name = fid.thing.getname()
+            fid.subject.reserve()
+        name = fid.subject.getname()
         return SockAddr.of(name) if isinstance(name, bytes) else SockAddr(*name)
 
     def _tell(self, name: SockAddr, addr: int, addrlen: Any) -> int | None:
@@ -129,7 +129,7 @@ class Addresses:
         fid = self._fids.get(address)
         wanted = self._infos.sockaddr(self._memory.pointer(addr), addrlen)
         if fid.fclass is FidClass.PEP:
-            fid.thing.setname((wanted.host, wanted.port))
+            fid.subject.setname((wanted.host, wanted.port))
         elif isinstance(fid.more, EndpointSettings):
             if wanted.host != self._process.nic.link[0]:
                 raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"the NIC is at {self._process.nic.link[0]}, not {wanted}")
@@ -142,9 +142,9 @@ class Addresses:
 
     def _connected(self, ep: int) -> ConnectedEndpoint:
         fid = self._fids.get(ep)
-        if not isinstance(fid.thing, ConnectedEndpoint):
-            raise fabric_error(Errno.FI_EOPNOTSUPP, f"only FI_EP_MSG is connected, this is {fid.thing!r}")
-        return fid.thing
+        if not isinstance(fid.subject, ConnectedEndpoint):
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"only FI_EP_MSG is connected, this is {fid.subject!r}")
+        return fid.subject
 
     def cm_connect(self, ep: int, addr: int, param: int, length: int) -> None:
         endpoint = self._connected(ep)
@@ -159,15 +159,15 @@ class Addresses:
         return bytes(self._memory.view(param, length))
 
     def cm_listen(self, pep: int) -> None:
-        self._fids.thing(pep, FidClass.PEP).listen()
+        self._fids.subject(pep, FidClass.PEP).listen()
 
     def cm_accept(self, ep: int, param: int, length: int) -> None:
         self._connected(ep).accept(self._param(param, length))
 
     def cm_reject(self, pep: int, handle: int, param: int, length: int) -> None:
-        passive = self._fids.thing(pep, FidClass.PEP)
+        passive = self._fids.subject(pep, FidClass.PEP)
         request = self._fids.get(handle, FidClass.CONNREQ)
-        passive.reject(request.thing, self._param(param, length))
+        passive.reject(request.subject, self._param(param, length))
         self._fids.remove(request)
 
     def cm_shutdown(self, ep: int, flags: int) -> None:

@@ -59,25 +59,25 @@ class Works:
         self._memory.require(c.op, "op")
         completion = None
         if c.completion_cntr != self._null:
-            completion = self._fids.thing(self._memory.address(c.completion_cntr), FidClass.CNTR)
-        triggering = self._fids.thing(self._memory.address(c.triggering_cntr), FidClass.CNTR)
+            completion = self._fids.subject(self._memory.address(c.completion_cntr), FidClass.CNTR)
+        triggering = self._fids.subject(self._memory.address(c.triggering_cntr), FidClass.CNTR)
         work = DeferredWork(c.threshold, triggering, kind, self._translations[kind](c.op, kind), completion)
-        fi_control(domain.thing, Control.FI_QUEUE_WORK, work)
-        self._queued[id(domain.thing), self._memory.address(arg)] = work
+        fi_control(domain.subject, Control.FI_QUEUE_WORK, work)
+        self._queued[id(domain.subject), self._memory.address(arg)] = work
 
     def cancel(self, domain: Fid, arg: Any) -> None:
         """Cancel work: FI_CANCEL_WORK. Raises FI_ENOENT for work that is not queued."""
-        work = self._queued.pop((id(domain.thing), self._memory.address(arg)), None)
+        work = self._queued.pop((id(domain.subject), self._memory.address(arg)), None)
         if work is None:
             raise fabric_error(Errno.FI_ENOENT, "no such work was queued")
-        fi_control(domain.thing, Control.FI_CANCEL_WORK, work)
+        fi_control(domain.subject, Control.FI_CANCEL_WORK, work)
 
     def flush(self, domain: Fid, arg: Any) -> None:
         """Flush the work of a counter or all: FI_FLUSH_WORK."""
-        counter = None if arg == self._null else self._fids.thing(self._memory.address(arg), FidClass.CNTR)
-        fi_control(domain.thing, Control.FI_FLUSH_WORK, counter)
+        counter = None if arg == self._null else self._fids.subject(self._memory.address(arg), FidClass.CNTR)
+        fi_control(domain.subject, Control.FI_FLUSH_WORK, counter)
         if counter is None:
-            self.forget(domain.thing)
+            self.forget(domain.subject)
 
     def forget(self, domain: Domain) -> None:
         """Forget the work of a domain, which can no longer be cancelled."""
@@ -85,7 +85,7 @@ class Works:
 
     def _endpoint(self, c: Any, kind: TriggerOp) -> Any:
         receives = kind in (TriggerOp.FI_OP_RECV, TriggerOp.FI_OP_TRECV)
-        return self._fids.thing(self._memory.address(c.ep), *(_RECEIVERS if receives else _SENDERS))
+        return self._fids.subject(self._memory.address(c.ep), *(_RECEIVERS if receives else _SENDERS))
 
     def _message(self, op: Any, kind: TriggerOp) -> OpMsg:
         c = self._ffi.cast("struct fi_op_msg *", op)
@@ -119,4 +119,4 @@ class Works:
 
     def _counter(self, op: Any, kind: TriggerOp) -> OpCntr:
         c = self._ffi.cast("struct fi_op_cntr *", op)
-        return OpCntr(self._fids.thing(self._memory.address(c.cntr), FidClass.CNTR), c.value)
+        return OpCntr(self._fids.subject(self._memory.address(c.cntr), FidClass.CNTR), c.value)

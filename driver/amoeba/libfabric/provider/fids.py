@@ -44,14 +44,14 @@ class FidClass(enum.IntEnum):
 class Fid:
     """One object of C."""
 
-    __slots__ = ("address", "api_version", "c", "context", "err_data", "fclass", "held", "more", "thing", "uses")
+    __slots__ = ("address", "api_version", "c", "context", "err_data", "fclass", "held", "more", "subject", "uses")
 
-    def __init__(self, c: Any, address: int, fclass: FidClass, thing: Any, context: int) -> None:
+    def __init__(self, c: Any, address: int, fclass: FidClass, subject: Any, context: int) -> None:
         self.c = c
         """The object's ``struct amoeba_fid``."""
         self.address = address
         self.fclass = fclass
-        self.thing = thing
+        self.subject = subject
         """The driver's object."""
         self.context = context
         """The application's pointer."""
@@ -79,7 +79,7 @@ class Fids:
     def __init__(self, ffi: Any, lib: Any) -> None:
         self._ffi, self._lib = ffi, lib
         self._fids: dict[int, Fid] = {}
-        self._by_thing: dict[int, Fid] = {}
+        self._by_subject: dict[int, Fid] = {}
         """Objects by ``id`` of the driver's object."""
         self._graves: deque[Any] = deque()
         self.posting: dict[int, Posting] = {}
@@ -89,19 +89,19 @@ class Fids:
         self.triggering: set[int] = set()
         """Objects of ``posting`` whose operations wait for counters by default."""
 
-    def add(self, fclass: FidClass, thing: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
+    def add(self, fclass: FidClass, subject: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
         """Make a new object. Raises FI_ENOMEM."""
         c = self._lib.object_new(int(fclass), context)
         if c == self._ffi.NULL:
             raise fabric_error(Errno.FI_ENOMEM, "no memory is left for an object")
         address = int(self._ffi.cast("uintptr_t", c))
-        fid = self._fids[address] = Fid(c, address, fclass, thing, context)
-        self._by_thing[id(thing)] = fid
-        if isinstance(thing, Posting):
-            self.posting[address] = thing
+        fid = self._fids[address] = Fid(c, address, fclass, subject, context)
+        self._by_subject[id(subject)] = fid
+        if isinstance(subject, Posting):
+            self.posting[address] = subject
             self.note_flags(fid)
-        if isinstance(thing, ReceiveOperations):
-            self.receiving[address] = thing
+        if isinstance(subject, ReceiveOperations):
+            self.receiving[address] = subject
         held = tuple(held)
         if held:
             fid.hold(*held)
@@ -110,7 +110,7 @@ class Fids:
 
     def note_flags(self, fid: Fid) -> None:
         """Note that the endpoint's ``op_flags`` may have changed."""
-        if fid.address in self.posting and fid.thing.op_flags & OpFlags.FI_TRIGGER:
+        if fid.address in self.posting and fid.subject.op_flags & OpFlags.FI_TRIGGER:
             self.triggering.add(fid.address)
         else:
             self.triggering.discard(fid.address)
@@ -124,18 +124,18 @@ class Fids:
             raise fabric_error(Errno.FI_EBADF, f"expected a {expected}, got {shown}")
         return fid
 
-    def thing(self, address: int, *classes: FidClass) -> Any:
+    def subject(self, address: int, *classes: FidClass) -> Any:
         """Return the driver's object behind an address."""
-        return self.get(address, *classes).thing
+        return self.get(address, *classes).subject
 
-    def of(self, thing: object) -> Fid | None:
+    def of(self, subject: object) -> Fid | None:
         """Return C's object for the driver's object, if C has one."""
-        return self._by_thing.get(id(thing))
+        return self._by_subject.get(id(subject))
 
     def remove(self, fid: Fid) -> None:
         """Remove an object; its memory is freed later."""
         del self._fids[fid.address]
-        self._by_thing.pop(id(fid.thing), None)
+        self._by_subject.pop(id(fid.subject), None)
         self.posting.pop(fid.address, None)
         self.receiving.pop(fid.address, None)
         self.triggering.discard(fid.address)

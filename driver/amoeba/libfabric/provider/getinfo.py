@@ -15,9 +15,10 @@ from amoeba.devices.devices import default_parameters
 from amoeba.devices.linked import linked_parameters
 from amoeba.embed import Memory, without_fair_lock
 from amoeba.embed.process_nic import contexts_setting, process_nic_settings
-from amoeba.libfabric.objects.attributes import FabricAttr, Info, version
 from amoeba.libfabric.objects.constants import InfoFlags, MrMode, Progress, Threading
 from amoeba.libfabric.objects.info import PROVIDER, PROVIDER_VERSION, offers, select
+from amoeba.libfabric.objects.printing import version
+from amoeba.libfabric.objects.structures import FabricAttr, Info
 from amoeba.libfabric.provider.infos import Infos
 from amoeba.libfabric.provider.process import Process
 from amoeba.libfabric.provider.sockaddr import SockAddr

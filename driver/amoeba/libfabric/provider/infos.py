@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import Memory
-from amoeba.libfabric.objects.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.constants import AddrFormat, Caps, Mode, TrafficClass
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 from amoeba.libfabric.provider.sockaddr import SIZE, SockAddr
 
 __all__ = ["Infos", "Wanted"]

@@ -17,10 +17,16 @@ API: dict[str, Any] = tomllib.loads(Path(__file__).parents[1].joinpath("libfabri
 """The contents of the file."""
 
 
-def _types(c: dict[str, Any]) -> str:
-    declared = [f"{each};" for each in c["declarations"]]
-    structures = [f"struct {name} {{ {'; '.join(members)}; }};" for name, members in c["structures"].items()]
+def _types() -> str:
+    declared = [f"{each};" for each in API["c"]["declarations"]]
+    fields = {
+        name: [f"{row['c']} {field}" for field, row in each["fields"].items()]
+        for name, each in API["structures"].items()
+    }
+    structures = [
+        f"struct {name} {{ {'; '.join(members)}; }};" for name, members in (API["c"]["structures"] | fields).items()
+    ]
     return "\n".join([*declared, *structures, _OBJECT])
 
 
-TYPES = _types(API["c"])
+TYPES = _types()

@@ -45,7 +45,7 @@ class Lifecycle:
             Control.FI_GET_RAW_MR: self._get_raw,
             Control.FI_MAP_RAW_MR: self._map_raw,
             Control.FI_UNMAP_KEY: lambda fid, arg: fi_control(
-                fid.thing, Control.FI_UNMAP_KEY, self._int(arg, "uint64_t *")[0]
+                fid.subject, Control.FI_UNMAP_KEY, self._int(arg, "uint64_t *")[0]
             ),
         }
 
@@ -53,25 +53,25 @@ class Lifecycle:
         """Close an object. Raises FI_EBUSY while objects made from it, or bound to it, are open."""
         fid = self._fids.get(address)
         if fid.uses:
-            raise fabric_error(Errno.FI_EBUSY, f"{fid.uses} objects use {fid.thing!r}")
+            raise fabric_error(Errno.FI_EBUSY, f"{fid.uses} objects use {fid.subject!r}")
         self._fids.remove(fid)
         if fid.fclass is FidClass.DOMAIN:
-            self._works.forget(fid.thing)
+            self._works.forget(fid.subject)
         if fid.fclass is not FidClass.CONNREQ:
-            fid.thing.close()
+            fid.subject.close()
 
     def fid_bind(self, address: int, bound: int, flags: int) -> None:
         fid, other = self._fids.get(address), self._fids.get(bound)
         if fid.fclass in _ENDPOINTS:
             self._bind_endpoint(fid, other, flags)
         elif fid.fclass is FidClass.DOMAIN and other.fclass is FidClass.EQ:
-            fid.thing.bind(other.thing, DomainFlags(flags))
+            fid.subject.bind(other.subject, DomainFlags(flags))
         elif fid.fclass is FidClass.MR and other.fclass is FidClass.CNTR:
-            fid.thing.bind(other.thing, BindFlags(flags))
+            fid.subject.bind(other.subject, BindFlags(flags))
         elif (fid.fclass, other.fclass) in ((FidClass.AV, FidClass.EQ), (FidClass.PEP, FidClass.EQ)):
             if flags:
                 raise fabric_error(Errno.FI_EBADFLAGS, f"this binding has no flags, got {flags:#x}")
-            fid.thing.bind(other.thing)
+            fid.subject.bind(other.subject)
         elif fid.fclass is FidClass.MR and other.fclass in _ENDPOINTS:
             return  # FI_MR_ENDPOINT, which the NIC does not need: regions belong to the domain
         else:
@@ -79,16 +79,16 @@ class Lifecycle:
         fid.hold(other)
 
     def _bind_endpoint(self, fid: Fid, other: Fid, flags: int) -> None:
-        if other.fclass is FidClass.EQ and not _is_connected(fid.thing):
+        if other.fclass is FidClass.EQ and not _is_connected(fid.subject):
             return  # the object has no events for an event queue
         if fid.fclass is FidClass.SEP:
             if other.fclass is not FidClass.AV:
                 raise fabric_error(Errno.FI_EINVAL, f"{other.fclass.name} is bound to contexts of the endpoint")
-            fi_scalable_ep_bind(fid.thing, other.thing, 0)
+            fi_scalable_ep_bind(fid.subject, other.subject, 0)
             return
         if other.fclass in _WITHOUT_FLAGS:
             flags = int(_VECTOR_FLAGS)
-        fi_ep_bind(fid.thing, other.thing, flags)
+        fi_ep_bind(fid.subject, other.subject, flags)
 
     def fid_control(self, address: int, command: int, arg: Any) -> int | None:
         fid = self._fids.get(address)
@@ -102,16 +102,16 @@ class Lifecycle:
 
     def _get_flags(self, fid: Fid, arg: Any) -> None:
         where = self._int(arg, "uint64_t *")
-        where[0] = int(fi_control(fid.thing, Control.FI_GETOPSFLAG, where[0]))
+        where[0] = int(fi_control(fid.subject, Control.FI_GETOPSFLAG, where[0]))
 
     def _set_flags(self, fid: Fid, arg: Any) -> None:
-        fi_control(fid.thing, Control.FI_SETOPSFLAG, self._int(arg, "uint64_t *")[0])
+        fi_control(fid.subject, Control.FI_SETOPSFLAG, self._int(arg, "uint64_t *")[0])
         self._fids.note_flags(fid)
 
     def _alias(self, fid: Fid, arg: Any) -> None:
         wanted = self._int(arg, "struct fi_alias *")
         self._memory.require(wanted.fid, "fid")
-        made = fi_control(fid.thing, Control.FI_ALIAS, wanted.flags)
+        made = fi_control(fid.subject, Control.FI_ALIAS, wanted.flags)
         alias = self._fids.add(fid.fclass, made, fid.context, (fid,))
         wanted.fid[0] = self._ffi.cast("struct fid *", alias.address)
 
@@ -120,7 +120,7 @@ class Lifecycle:
         settings = fid.more
         if isinstance(settings, QueueSettings) and settings.wait_obj is not WaitObj.FI_WAIT_FD:
             raise fabric_error(Errno.FI_ENOSYS, f"it was opened with {settings.wait_obj!r}, which has no descriptor")
-        where[0] = fi_control(fid.thing, Control.FI_GETWAIT)
+        where[0] = fi_control(fid.subject, Control.FI_GETWAIT)
 
     def _get_wait_obj(self, fid: Fid, arg: Any) -> None:
         if not isinstance(fid.more, QueueSettings):
@@ -130,10 +130,10 @@ class Lifecycle:
     def _enable(self, fid: Fid, arg: Any) -> None:
         if isinstance(fid.more, EndpointSettings):
             self._process.move(fid.more.port)
-        fi_control(fid.thing, Control.FI_ENABLE)
+        fi_control(fid.subject, Control.FI_ENABLE)
 
     def _set_backlog(self, fid: Fid, arg: Any) -> None:
-        fi_control(fid.thing, Control.FI_BACKLOG, self._int(arg, "int *")[0])
+        fi_control(fid.subject, Control.FI_BACKLOG, self._int(arg, "int *")[0])
 
     def _refresh(self, fid: Fid, arg: Any) -> None:
         wanted = self._int(arg, "struct fi_mr_modify *").attr
@@ -141,15 +141,15 @@ class Lifecycle:
             self._memory.view(wanted.mr_iov[index].iov_base, wanted.mr_iov[index].iov_len)
             for index in range(min(wanted.iov_count, 1 << 16) if wanted.mr_iov != self._null else 0)
         ]
-        fi_control(fid.thing, Control.FI_REFRESH, parts)
+        fi_control(fid.subject, Control.FI_REFRESH, parts)
 
     def _get_raw(self, fid: Fid, arg: Any) -> None:
         wanted = self._int(arg, "struct fi_mr_raw_attr *")
         size = self._memory.require(wanted.key_size, "key_size")
-        base, key = fi_control(fid.thing, Control.FI_GET_RAW_MR)
+        base, key = fi_control(fid.subject, Control.FI_GET_RAW_MR)
         space, size[0] = size[0], _RAW_KEY
         if space < _RAW_KEY:
-            raise fabric_error(Errno.FI_ETOOSMALL, f"a raw key has {_RAW_KEY} bytes, there is room for {space}")
+            raise fabric_error(Errno.FI_ETOOSMALL, f"a raw key has {_RAW_KEY} bytes, there is space for {space}")
         self._memory.view(wanted.raw_key, _RAW_KEY)[:] = key
         self._memory.require(wanted.base_addr, "base_addr")[0] = base
 
@@ -159,9 +159,9 @@ class Lifecycle:
         if wanted.key_size != _RAW_KEY:
             raise fabric_error(Errno.FI_EINVAL, f"a raw key has {_RAW_KEY} bytes, got {wanted.key_size}")
         raw = bytes(self._memory.view(wanted.raw_key, _RAW_KEY))
-        where[0] = fi_control(fid.thing, Control.FI_MAP_RAW_MR, (wanted.base_addr, raw))
+        where[0] = fi_control(fid.subject, Control.FI_MAP_RAW_MR, (wanted.base_addr, raw))
 
 
-def _is_connected(thing: Any) -> bool:
-    return isinstance(thing, ConnectedEndpoint)
+def _is_connected(subject: Any) -> bool:
+    return isinstance(subject, ConnectedEndpoint)
 

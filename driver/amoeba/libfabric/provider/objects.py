@@ -9,7 +9,6 @@ from typing import Any
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import Memory
-from amoeba.libfabric.objects.attributes import Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.constants import (
     AvFlags,
     AvType,
@@ -29,6 +28,7 @@ from amoeba.libfabric.objects.domain import Domain
 from amoeba.libfabric.objects.info import PROVIDER
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.wait_set import WaitSet
+from amoeba.libfabric.objects.structures import Info, RxAttr, TxAttr
 from amoeba.libfabric.provider.fids import Fid, FidClass, Fids
 from amoeba.libfabric.provider.infos import Infos, Wanted
 from amoeba.libfabric.provider.process import Process
@@ -91,11 +91,11 @@ class Objects:
         """Make an object, and store its address for C. ``held``: objects that outlive it, first its parent."""
         self._memory.require(out, "object")
         held = tuple(held)
-        thing = make()
+        subject = make()
         try:
-            fid = self._fids.add(fclass, thing, context, held)
+            fid = self._fids.add(fclass, subject, context, held)
         except BaseException:
-            thing.close()
+            subject.close()
             raise
         fid.more = more
         out[0] = fid.address
@@ -140,7 +140,7 @@ class Objects:
             address = known.address()
         handle = None
         if wanted.handle:
-            handle = self._fids.thing(wanted.handle, FidClass.CONNREQ)
+            handle = self._fids.subject(wanted.handle, FidClass.CONNREQ)
         return dataclasses.replace(info, domain_attr=attr, src_addr=address, handle=handle)
 
     def pep_open(self, fabric: int, info: Any, context: int, out: Any) -> None:
@@ -169,7 +169,7 @@ class Objects:
             out,
             FidClass.EQ,
             lambda: self._process.fabric.eq_open(
-                size, EqFlags(flags & ~CqFlags.FI_AFFINITY), own, None if wait_set is None else wait_set.thing
+                size, EqFlags(flags & ~CqFlags.FI_AFFINITY), own, None if wait_set is None else wait_set.subject
             ),
             context,
             (parent,) if wait_set is None else (parent, wait_set),
@@ -198,7 +198,7 @@ class Objects:
 
     def _domain(self, address: int) -> tuple[Fid, Domain]:
         fid = self._fids.get(address, FidClass.DOMAIN)
-        return fid, fid.thing
+        return fid, fid.subject
 
     def av_open(self, domain: int, attr: Any, context: int, out: Any) -> None:
         parent, owner = self._domain(domain)
@@ -213,7 +213,7 @@ class Objects:
             context,
             (parent,),
         )
-        attr.type = int(fid.thing.type)
+        attr.type = int(fid.subject.type)
 
     def cq_open(self, domain: int, attr: Any, context: int, out: Any) -> None:
         parent, owner = self._domain(domain)
@@ -229,7 +229,7 @@ class Objects:
                 cq_format,
                 wait_obj,
                 wait_cond=cond,
-                wait_set=None if wait_set is None else wait_set.thing,
+                wait_set=None if wait_set is None else wait_set.subject,
                 size=attr.size,
             )
 
@@ -251,7 +251,7 @@ class Objects:
         self._open(
             out,
             FidClass.CNTR,
-            lambda: owner.cntr_open(own, None if wait_set is None else wait_set.thing),
+            lambda: owner.cntr_open(own, None if wait_set is None else wait_set.subject),
             context,
             (parent,) if wait_set is None else (parent, wait_set),
             QueueSettings(wait_obj),
@@ -293,9 +293,9 @@ class Objects:
             out,
             FidClass.TX_CTX,
             lambda: (
-                parent.thing.tx_context(index)
+                parent.subject.tx_context(index)
                 if wanted is None
-                else parent.thing.tx_context(index, tx_size=wanted.size or None, op_flags=wanted.op_flags)
+                else parent.subject.tx_context(index, tx_size=wanted.size or None, op_flags=wanted.op_flags)
             ),
             context,
             (parent,),
@@ -307,7 +307,7 @@ class Objects:
         self._open(
             out,
             FidClass.RX_CTX,
-            lambda: parent.thing.rx_context(index, rx_size=wanted.size or None, op_flags=wanted.op_flags),
+            lambda: parent.subject.rx_context(index, rx_size=wanted.size or None, op_flags=wanted.op_flags),
             context,
             (parent,),
         )
@@ -343,7 +343,7 @@ class Objects:
             context,
             (parent,),
         )
-        fid.c.slots[0], fid.c.slots[1] = fid.address, fid.thing.key
+        fid.c.slots[0], fid.c.slots[1] = fid.address, fid.subject.key
 
 
 class _Use:

@@ -8,11 +8,11 @@ from amoeba_model.device import DeviceError
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import ProcessNic, process_nic, wait_until, without_fair_lock
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.constants import Progress
 from amoeba.libfabric.objects.domain import Domain
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba.libfabric.objects.info import PROVIDER
+from amoeba.libfabric.objects.structures import Info
 
 __all__ = ["Process", "seconds"]
 

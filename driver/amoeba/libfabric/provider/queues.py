@@ -7,8 +7,8 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
 from amoeba.core.waiting import HasFileno, readable_within
 from amoeba.embed import Memory, without_fair_lock
-from amoeba.libfabric.objects.attributes import version
 from amoeba.libfabric.objects.constants import EqFlags, WaitObj
+from amoeba.libfabric.objects.printing import version
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, Event
 from amoeba.libfabric.provider.fids import Fid, FidClass, Fids
@@ -50,8 +50,8 @@ class Queues:
     def cq_read(self, cq: int, buf: int, count: int, source: Any) -> int:
         fid = self._fids.get(cq, FidClass.CQ)
         if not buf and count:
-            raise fabric_error(Errno.FI_EINVAL, f"expected room for {count} entries, got NULL")
-        taken = self._take(fid.thing, min(count, _MAX_ENTRIES))
+            raise fabric_error(Errno.FI_EINVAL, f"expected space for {count} entries, got NULL")
+        taken = self._take(fid.subject, min(count, _MAX_ENTRIES))
         return taken if isinstance(taken, int) else self._store(fid, taken, buf, source)
 
     def _take(self, queue: CompletionQueue[Any], count: int) -> list[tuple[Any, int]] | int:
@@ -79,11 +79,11 @@ class Queues:
 
     def cq_sread(self, cq: int, buf: int, count: int, source: Any, cond: int, timeout: int) -> int:
         fid = self._fids.get(cq, FidClass.CQ)
-        queue, settings = fid.thing, fid.more
+        queue, settings = fid.subject, fid.more
         if settings.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
         if not buf or not count:
-            raise fabric_error(Errno.FI_EINVAL, f"expected room for entries, got {count} at {buf:#x}")
+            raise fabric_error(Errno.FI_EINVAL, f"expected space for entries, got {count} at {buf:#x}")
         count = min(count, _MAX_ENTRIES)
         least = min(max(cond, 1), count) if settings.threshold else 1
         taken: list[tuple[Any, int]] = []
@@ -121,7 +121,7 @@ class Queues:
     def cq_readerr(self, cq: int, entry: Any, flags: int) -> int:
         fid = self._fids.get(cq, FidClass.CQ)
         self._memory.require(entry, "buf")
-        failed = fid.thing.readerr()
+        failed = fid.subject.readerr()
         if failed is None:
             return _EAGAIN
         entry.op_context = self._cast("void *", _address(failed.op_context))
@@ -148,12 +148,12 @@ class Queues:
     def cq_signal(self, cq: int) -> None:
         fid = self._fids.get(cq, FidClass.CQ)
         if self._process.automatic or fid.more.wait_obj is WaitObj.FI_WAIT_NONE:
-            fid.thing.signal()
+            fid.subject.signal()
         else:
             fid.more.signalled = True
 
     def cq_strerror(self, cq: int, prov_errno: int, buf: int, size: int) -> None:
-        text = self._fids.thing(cq, FidClass.CQ).strerror(prov_errno)
+        text = self._fids.subject(cq, FidClass.CQ).strerror(prov_errno)
         self._memory.put_string(self._memory.pointer(buf, "char *"), size, text)
 
     # Event queues
@@ -181,7 +181,7 @@ class Queues:
         outside = self._process.nic.network.outside
         descriptors: list[int | HasFileno] = [] if outside is None else [outside]
         if fid.more.wait_obj is not WaitObj.FI_WAIT_SET:
-            descriptors.append(fid.thing)
+            descriptors.append(fid.subject)
         readable_within(descriptors, longest)
 
     def _event(self, fid: Fid, event: Any, buf: int, size: int, flags: int) -> int | None:
@@ -189,7 +189,7 @@ class Queues:
         if flags & ~_PEEK:
             raise fabric_error(Errno.FI_EBADFLAGS, f"reading knows FI_PEEK, got {flags:#x}")
         self._memory.require(event, "event")
-        queue = fid.thing
+        queue = fid.subject
         try:
             entry: Event | None = queue.read(EqFlags.FI_PEEK)
         except ErrorAvailableError:
@@ -233,7 +233,7 @@ class Queues:
         self._memory.require(entry, "buf")
         if flags & ~_PEEK:
             raise fabric_error(Errno.FI_EBADFLAGS, f"reading knows FI_PEEK, got {flags:#x}")
-        failed: EqErrEntry | None = fid.thing.readerr(EqFlags(flags))
+        failed: EqErrEntry | None = fid.subject.readerr(EqFlags(flags))
         if failed is None:
             return _EAGAIN
         about = None if failed.fid is None else self._fids.of(failed.fid)
@@ -249,21 +249,21 @@ class Queues:
             raise fabric_error(Errno.FI_EBADFLAGS, f"writing has no flags, got {flags:#x}")
         if size > _MAX_EVENT:
             raise fabric_error(Errno.FI_EINVAL, f"an event has at most {_MAX_EVENT} bytes, got {size}")
-        fid.thing.write(event, context=_Written(self._memory.view(buf, size)))
+        fid.subject.write(event, context=_Written(self._memory.view(buf, size)))
         return size
 
     def eq_strerror(self, eq: int, prov_errno: int, buf: int, size: int) -> None:
-        text = self._fids.thing(eq, FidClass.EQ).strerror(prov_errno)
+        text = self._fids.subject(eq, FidClass.EQ).strerror(prov_errno)
         self._memory.put_string(self._memory.pointer(buf, "char *"), size, text)
 
     # Counters
 
     def cntr_read(self, cntr: int, errors: int) -> int:
-        counter = self._fids.thing(cntr, FidClass.CNTR)
+        counter = self._fids.subject(cntr, FidClass.CNTR)
         return int(counter.readerr() if errors else counter.read())
 
     def cntr_change(self, cntr: int, what: int, value: int) -> None:
-        counter = self._fids.thing(cntr, FidClass.CNTR)
+        counter = self._fids.subject(cntr, FidClass.CNTR)
         if what == ADD:
             counter.add(value)
         elif what == SET:
@@ -274,7 +274,7 @@ class Queues:
             counter.seterr(value)
 
     def cntr_wait(self, cntr: int, threshold: int, timeout: int) -> int:
-        counter = self._fids.thing(cntr, FidClass.CNTR)
+        counter = self._fids.subject(cntr, FidClass.CNTR)
         if self._process.automatic:
             without_fair_lock(lambda: counter.wait(threshold, seconds(timeout)))
             return 0
@@ -296,11 +296,11 @@ class Queues:
             raise fabric_error(Errno.FI_EINVAL, f"expected 1 to {_MAX_ENTRIES} objects, got {count}")
         self._memory.require(fids, "fids")
         waited = (FidClass.CQ, FidClass.EQ, FidClass.CNTR, FidClass.WAIT)
-        handles = [self._fids.thing(fids[index], *waited) for index in range(count)]
+        handles = [self._fids.subject(fids[index], *waited) for index in range(count)]
         return 0 if self._process.fabric.trywait(*handles) else _EAGAIN
 
     def wait_wait(self, waitset: int, timeout: int) -> int:
-        waits = self._fids.thing(waitset, FidClass.WAIT)
+        waits = self._fids.subject(waitset, FidClass.WAIT)
 
         def now() -> int | None:
             self._process.nic.step()
@@ -312,9 +312,9 @@ class Queues:
         return -int(Errno.FI_ETIMEDOUT) if self._process.wait(now, timeout) is None else 0
 
     def poll_poll(self, pollset: int, contexts: Any, count: int) -> int:
-        polled = self._fids.thing(pollset, FidClass.POLL)
+        polled = self._fids.subject(pollset, FidClass.POLL)
         if count < 0 or (count and contexts == self._null):
-            raise fabric_error(Errno.FI_EINVAL, f"expected room for {count} contexts")
+            raise fabric_error(Errno.FI_EINVAL, f"expected space for {count} contexts")
         ready = polled.poll(count)
         for index, member in enumerate(ready):
             found = self._fids.of(member)
@@ -322,11 +322,11 @@ class Queues:
         return len(ready)
 
     def poll_change(self, pollset: int, member: int, flags: int, add: int) -> None:
-        polled = self._fids.thing(pollset, FidClass.POLL)
+        polled = self._fids.subject(pollset, FidClass.POLL)
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"members of a poll set have no flags, got {flags:#x}")
-        thing = self._fids.thing(member, FidClass.CQ, FidClass.CNTR)
-        (polled.add if add else polled.remove)(thing)
+        subject = self._fids.subject(member, FidClass.CQ, FidClass.CNTR)
+        (polled.add if add else polled.remove)(subject)
 
 
 def _address(context: Any) -> int:

@@ -6,6 +6,7 @@ Programs look at no entry before they call it, so there is one in every place.
 from string import Template
 from typing import NamedTuple
 
+from amoeba.embed.library import signature
 from amoeba.libfabric.provider.layouts import API
 
 __all__ = ["TABLES", "Entry", "Table", "table_sources"]
@@ -36,8 +37,7 @@ class Table(NamedTuple):
 def _entry(name: str, declared: str, call: str = "") -> Entry:
     """Parse an entry of the file: ``int (struct fid *fid)`` and a call, which may name fragments."""
     declared, call = (Template(each).substitute(API["fragments"]) for each in (declared, call))
-    returns, parameters = declared.removesuffix(")").split("(", 1)
-    return Entry(name, returns.rstrip(), parameters, call)
+    return Entry(name, *signature(declared), call)
 
 
 TABLES = tuple(

@@ -290,7 +290,7 @@ class Transfers:
             count[0] = most
 
     def atomic_query(self, domain: int, datatype: int, op: int, attr: Any, flags: int) -> None:
-        owner = self._fids.thing(domain, FidClass.DOMAIN)
+        owner = self._fids.subject(domain, FidClass.DOMAIN)
         found = owner.query_atomic(*operation(datatype, op), QueryFlags(flags))
         self._memory.require(attr, "attr")
         attr.count, attr.size = found.count, found.size
@@ -299,30 +299,30 @@ class Transfers:
 
     def ep_cancel(self, ep: int, context: int) -> None:
         fid = self._fids.get(ep)
-        if not hasattr(fid.thing, "cancel"):
+        if not hasattr(fid.subject, "cancel"):
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"a {fid.fclass.name} has nothing to cancel")
-        fid.thing.cancel(self._triggers.known(context))
+        fid.subject.cancel(self._triggers.known(context))
 
     def opt_get(self, ep: int, level: int, optname: int, optval: int, optlen: Any) -> None:
-        thing = self._with_options(ep).getopt
+        subject = self._with_options(ep).getopt
         self._memory.require(optlen, "optlen")
-        value = thing(level, optname)
+        value = subject(level, optname)
         space, optlen[0] = optlen[0], 8
         if space < 8:
-            raise fabric_error(Errno.FI_ETOOSMALL, f"an option has 8 bytes, there is room for {space}")
+            raise fabric_error(Errno.FI_ETOOSMALL, f"an option has 8 bytes, there is space for {space}")
         self._memory.view(optval, 8)[:] = value.to_bytes(8, "little")
 
     def opt_set(self, ep: int, level: int, optname: int, optval: int, optlen: int) -> None:
-        thing = self._with_options(ep)
+        subject = self._with_options(ep)
         if optlen != 8:
             raise fabric_error(Errno.FI_EINVAL, f"an option has 8 bytes, got {optlen}")
-        thing.setopt(level, optname, int.from_bytes(self._memory.view(optval, 8), "little"))
+        subject.setopt(level, optname, int.from_bytes(self._memory.view(optval, 8), "little"))
 
     def _with_options(self, ep: int) -> Any:
         fid = self._fids.get(ep)
-        if not hasattr(fid.thing, "getopt"):
+        if not hasattr(fid.subject, "getopt"):
             raise fabric_error(Errno.FI_ENOPROTOOPT, f"a {fid.fclass.name} has no options")
-        return fid.thing
+        return fid.subject
 
     def size_left(self, ep: int, transmit: int) -> int:
         found = self._poster(ep).tx_size_left if transmit else self._receiver(ep).rx_size_left

@@ -36,7 +36,7 @@ class Triggers:
         c = self._ffi.cast("struct fi_triggered_context *", address)
         if c.event_type != _THRESHOLD:
             raise fabric_error(Errno.FI_ENOSYS, f"operations wait for FI_TRIGGER_THRESHOLD, got {c.event_type}")
-        counter = self._fids.thing(self._memory.address(c.trigger.cntr), FidClass.CNTR)
+        counter = self._fids.subject(self._memory.address(c.trigger.cntr), FidClass.CNTR)
         made = self._known[address] = TriggeredAt(counter, c.trigger.threshold, address)
         return made
 

@@ -22,23 +22,23 @@ class HandleTable(Handles):
         self._owners: dict[int, int] = {}
         """The owner's number by number."""
 
-    def add(self, thing: object, owner: object = None) -> int:
+    def add(self, subject: object, owner: object = None) -> int:
         """Return a new number for an object, valid until :meth:`remove` of the object or its owner."""
-        number = self._numbers_of[id(thing)] = super().add(thing)
+        number = self._numbers_of[id(subject)] = super().add(subject)
         if owner is not None:
             its = self._owners[number] = self._numbers_of[id(owner)]
             self._owned.setdefault(its, set()).add(number)
         return number
 
-    def of(self, thing: object, owner: object = None) -> int:
+    def of(self, subject: object, owner: object = None) -> int:
         """Return the number of an object, a new one if necessary."""
-        number = self._numbers_of.get(id(thing))
-        return self.add(thing, owner) if number is None else number
+        number = self._numbers_of.get(id(subject))
+        return self.add(subject, owner) if number is None else number
 
     def made_from(self, owner: object, kind: type[T]) -> list[T]:
         """Return the objects of this kind whose numbers end with the owner's."""
         found = map(self.find, self._owned.get(self._numbers_of.get(id(owner), 0), ()))
-        return [thing for thing in found if isinstance(thing, kind)]
+        return [subject for subject in found if isinstance(subject, kind)]
 
     def has(self, number: int, kind: type[Any]) -> bool:
         """Return whether this is the number of an object of this kind."""
@@ -46,12 +46,12 @@ class HandleTable(Handles):
 
     def remove(self, number: int, kind: type[T]) -> T:
         """Remove an object's number, and those of objects made from it; returns the object."""
-        thing = super().remove(number, kind)
-        del self._numbers_of[id(thing)]
+        subject = super().remove(number, kind)
+        del self._numbers_of[id(subject)]
         owner = self._owners.pop(number, None)
         if owner is not None:
             self._owned[owner].discard(number)
         for owned in list(self._owned.get(number, ())):
             self.remove(owned, object)
         self._owned.pop(number, None)
-        return thing
+        return subject

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LATER_TYPES", "TYPES"]
+__all__ = ["API", "LATER_TYPES", "TYPES"]
 
 
 def _declaration(name: str, row: dict[str, Any]) -> str:
@@ -25,8 +25,10 @@ def _member(name: str, declared: str) -> str:
     return f"{kind} {name}{bracket}{length}"
 
 
-_API = tomllib.loads(Path(__file__).parents[1].joinpath("ucp-1.12.toml").read_text("utf-8"))
-_DECLARED = {name: _declaration(name, row) for name, row in _API["types"].items()}
+API: dict[str, Any] = tomllib.loads(Path(__file__).parents[1].joinpath("ucp-1.12.toml").read_text("utf-8"))
+"""The contents of the file."""
+
+_DECLARED = {name: _declaration(name, row) for name, row in API["types"].items()}
 LATER_TYPES = _DECLARED.pop("later")
 """Of functions that 1.12 does not have."""
 TYPES = "\n".join([*_DECLARED.values(), ""])

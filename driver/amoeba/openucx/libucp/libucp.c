@@ -45,7 +45,7 @@ struct note {
     int64_t status;
     ucp_tag_recv_info_t info;
 };
-_Static_assert(sizeof(struct note) <= REQUEST_SIZE, "a note has room");
+_Static_assert(sizeof(struct note) <= REQUEST_SIZE, "a note has space");
 
 static uint64_t mark_of(uintptr_t request) { return request * 0x9E3779B97F4A7C15u ^ 0xA0EBA0EBA0EBA0EBu; }
 

@@ -305,7 +305,7 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     def describe(self) -> str:
         """Describe the endpoint, in lines."""
-        lanes = ", ".join(f"{lane.kind.name.lower()} ({lane.posted - lane.done} under way)" for lane in self.lanes)
+        lanes = ", ".join(f"{lane.kind.name.lower()} ({lane.posted - lane.done} in flight)" for lane in self.lanes)
         state = "failed: " + self.failure.name if self.failure is not None else "connected"
         return (
             f"# UCP endpoint {self.name}\n#\n"

@@ -192,10 +192,10 @@ def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
         rings.post(posted)
         lane.posted += 1
         return
-    lane.submit(functools.partial(_post_stashed, lane, posted, (memoryview(bytes(view)),)), 1, posted)
+    lane.submit(functools.partial(_post_bounced, lane, posted, (memoryview(bytes(view)),)), 1, posted)
 
 
-def _post_stashed(lane: Lane, posted: Quiet | Request, views: Sequence[memoryview]) -> None:
+def _post_bounced(lane: Lane, posted: Quiet | Request, views: Sequence[memoryview]) -> None:
     """Post up to 64 bytes, copied to the ring's bounce buffer, when it is their turn."""
     posted.peer, posted.local = lane.entry(), lane.rings.bounce(views)
     lane.rings.post(posted)

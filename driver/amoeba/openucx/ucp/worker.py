@@ -140,7 +140,7 @@ class Worker(WorkerBase):
             f"# UCP worker {self.name}\n#\n"
             f"#   address    : {self.address}\n"
             f"#   endpoints  : {len(self.endpoints)}\n"
-            f"#   under way  : {self.rings.outstanding} of {self.rings.entries} ring entries\n"
+            f"#   in flight  : {self.rings.outstanding} of {self.rings.entries} ring entries\n"
         )
 
     # Addresses

@@ -41,8 +41,8 @@ from amoeba import (
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter, wait_set
 from amoeba_model.device import DeviceClosedError
 
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 
@@ -137,7 +137,7 @@ async def test_immediate_data_is_sent_and_read(pair, client, remote, keep):
 
 @ON_MODEL
 @in_loop
-async def test_what_may_be_posted_is_awaited_by_more_tasks_than_the_ring_has_room_for(client, remote, target):
+async def test_what_may_be_posted_is_awaited_by_more_tasks_than_the_ring_has_space_for(client, remote, target):
     count = 10 * client.endpoint.tx_size
     results = [np.zeros(1, np.uint64) for _ in range(count)]
     await asyncio.gather(*(remote.fetch_atomic(ONE, result, *client.to, Op.FI_SUM) for result in results))
@@ -147,7 +147,7 @@ async def test_what_may_be_posted_is_awaited_by_more_tasks_than_the_ring_has_roo
 
 @ON_MODEL
 @in_loop
-async def test_injections_wait_for_room_only(client, remote, target):
+async def test_injections_wait_for_space_only(client, remote, target):
     for _ in range(5 * client.endpoint.tx_size):
         await remote.inject_atomic(ONE, *client.to, Op.FI_SUM)
     await remote.inject_write(b"\7", client.to[0], client.to[1] + 8, client.to[2])
@@ -209,7 +209,7 @@ async def test_a_cancelled_task_leaves_its_operation_and_buffer_to_the_nic(clien
 
 @ON_MODEL
 @in_loop
-async def test_a_task_that_is_cancelled_while_it_waits_for_room_has_posted_nothing(client, remote, target):
+async def test_a_task_that_is_cancelled_while_it_waits_for_space_has_posted_nothing(client, remote, target):
     memory, _ = target
     for _ in range(client.endpoint.tx_size):
         client.endpoint.atomic(ONE, *client.to, Op.FI_SUM)
@@ -338,13 +338,13 @@ def test_a_queue_has_one_reader_and_a_descriptor(pair, client, keep):
 def test_a_dropped_reader_warns(client):
     client.completions.close()
     reader = AsyncCompletionQueue(client.queue)
-    with pytest.warns(ResourceWarning, match="unclosed <AsyncCompletionQueue 0 operations under way>"):
+    with pytest.warns(ResourceWarning, match="unclosed <AsyncCompletionQueue 0 operations in flight>"):
         del reader
 
 
 @ON_MODEL
 @in_loop
-async def test_room_in_a_ring_that_others_fill_is_awaited(pair, target, keep):
+async def test_space_in_a_ring_that_others_fill_is_awaited(pair, target, keep):
     domain, (memory, region) = pair[0].domain, target
     shared, peers = keep(domain.stx_context(16)), keep(domain.av_open())
     to = peers.insert(pair[1].endpoint.getname()), region.address, region.key
@@ -430,7 +430,7 @@ async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, ke
 
 
 async def closing_ends(awaited, wait, *arguments):
-    """Whoever waits for what is closed is told so."""
+    """A wait ends with an error when its object is closed."""
     waits = [asyncio.create_task(wait(awaited, *arguments)) for _ in range(2)]
     await asyncio.sleep(0.01)
     awaited.close()

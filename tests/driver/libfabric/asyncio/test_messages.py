@@ -8,8 +8,8 @@ from amoeba import BindFlags, Caps, CqFormat, Errno, Msg, OpFlags, TaggedMsg, Wa
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint
 from amoeba.core.buffers import address_of
 
+from tests.driver.endpoints import BOTH, ON_MODEL, aligned, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
-from tests.driver.sides import BOTH, ON_MODEL, aligned, refused
 
 
 @pytest.fixture

@@ -76,8 +76,8 @@ async def test_operations_of_many_tasks_are_awaited(client, target):
 
 
 @in_loop
-async def test_room_is_awaited_where_nothing_is_reported(client, target):
-    """What is injected has no entry that would make the descriptor readable."""
+async def test_space_is_awaited_where_nothing_is_reported(client, target):
+    """An injected operation has no entry that would make the descriptor readable."""
     target[0][0] = 0
     async with client.completions:
         await asyncio.gather(*(client.remote.inject_atomic(ONE, *client.to, Op.FI_SUM) for _ in range(100)))
@@ -161,7 +161,7 @@ async def test_closing_a_counter_or_a_queue_of_events_ends_the_wait_for_it(fabri
 
 def test_a_loop_that_was_closed_in_the_midst_of_a_wait_does_not_end_progress(fabric, client, target):
     def post():
-        raise TryAgainError(Errno.FI_EAGAIN, "there is never room", 0)
+        raise TryAgainError(Errno.FI_EAGAIN, "there is never space", 0)
 
     loop = asyncio.new_event_loop()
     waiting = loop.create_task(client.completions._retry(post))

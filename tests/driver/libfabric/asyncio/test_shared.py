@@ -21,9 +21,9 @@ from amoeba.aio import AsyncCompletionQueue, AsyncReceiver
 from amoeba.core.buffers import address_of
 
 from tests.driver.automatic import AUTO
+from tests.driver.endpoints import BOTH, ON_MODEL, aligned, refused
 from tests.driver.libfabric.asyncio.loops import in_loop
-from tests.driver.offices import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text
-from tests.driver.sides import BOTH, ON_MODEL, aligned, refused
+from tests.driver.shared_receives import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text
 
 
 @dataclass
@@ -51,7 +51,7 @@ def awaited(fabric, keep):
 
 
 async def served(office, *awaitables):
-    """What these return; the sender's queue is read meanwhile, which long messages take."""
+    """Gather the results; the sender's queue is read meanwhile, as long messages need."""
 
     async def serve():
         while True:

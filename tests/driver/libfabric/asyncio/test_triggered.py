@@ -26,8 +26,8 @@ from amoeba import (
 )
 from amoeba.aio import wait_counter
 
+from tests.driver.endpoints import BOTH, ON_MODEL, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
-from tests.driver.sides import BOTH, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER
@@ -226,7 +226,7 @@ async def test_work_that_fails_or_cannot_be_done_is_raised(client, cntr):
 
 @ON_MODEL
 @in_loop
-async def test_work_whose_end_another_queue_hears_of_is_refused(client, cntr, writer):
+async def test_work_whose_end_another_queue_is_notified_of_is_refused(client, cntr, writer):
     elsewhere = OpRma(writer, RmaMsg([ONE], client.to[0], [RmaIov(client.to[1], 8, client.to[2])]))
     receive = OpMsg(client.endpoint, Msg([bytearray(8)], FI_ADDR_UNSPEC))
     for op_type, op in ((TriggerOp.FI_OP_WRITE, elsewhere), (TriggerOp.FI_OP_RECV, receive)):

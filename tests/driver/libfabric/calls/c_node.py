@@ -1,4 +1,4 @@
-"""What a C program would open, by the calls of C."""
+"""The objects of a C program, opened by the calls of C."""
 
 import numpy as np
 from amoeba import AvType, BindFlags, CqFormat, WaitObj, fi
@@ -22,7 +22,7 @@ class Node:
         fi.fi_enable(self.ep)
 
     def done(self, context=None):
-        """The entry of the operation under way, which has this context."""
+        """The entry of the operation in flight, which has this context."""
         (entry,) = fi.fi_cq_sread(self.cq, 1, None, 30_000)
         assert entry.op_context == context
         return entry

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from amoeba import DomainAttr, EpAttr, EpType, Info, fi
 
+from tests.driver.endpoints import ALL_ACCESS
 from tests.driver.libfabric.calls.c_node import Node
-from tests.driver.sides import ALL_ACCESS
 
 
 @pytest.fixture

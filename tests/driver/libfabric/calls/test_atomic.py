@@ -3,8 +3,8 @@
 import pytest
 from amoeba import AtomicMsg, Datatype, Errno, Op, QueryFlags, RmaIoc, fi
 
+from tests.driver.endpoints import ALL_ACCESS, refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import ALL_ACCESS, refused
 
 U64 = Datatype.FI_UINT64
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi, version
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 C_ARGUMENTS = {
     "fi_allocinfo": "",

@@ -3,7 +3,7 @@
 import pytest
 from amoeba import BindFlags, Control, EndpointOption, EpAttr, EpType, EqEvent, Errno, Info, OptionLevel, WaitObj, fi
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import select
 
 from amoeba import BindFlags, Control, DeferredWork, EndpointAddress, Errno, OpCntr, OpFlags, TriggerOp, WaitObj, fi
 
+from tests.driver.endpoints import refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import refused
 
 
 def test_control_of_endpoints(client, keep):

@@ -19,8 +19,8 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import ALL_ACCESS, refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import ALL_ACCESS, refused
 
 SOMEBODY = bytes.fromhex("020000000009 0a000009 00000001 0001 0000")
 """An endpoint's address."""

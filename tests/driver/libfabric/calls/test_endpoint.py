@@ -25,13 +25,13 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import refused
 
 U64 = Datatype.FI_UINT64
 
 
-def test_options_and_room(client, to):
+def test_options_and_space(client, to):
     assert fi.fi_getopt(client.ep, 0, EndpointOption.FI_OPT_MAX_RMA_SIZE) == MAX_MESSAGE
     assert fi.fi_getopt(client.ep, 0, EndpointOption.FI_OPT_INJECT_RMA_SIZE) == INJECT_SIZE
     with fi.fi_endpoint(client.domain, client.info) as ep:

@@ -6,7 +6,7 @@ Covers ``libfabric/calls/tagged.py``.
 import pytest
 from amoeba import Caps, Errno, ErrorAvailableError, Msg, OpFlags, TaggedMsg, fi
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 ANY = 2**64 - 1
 DATA = OpFlags.FI_REMOTE_CQ_DATA

@@ -21,8 +21,8 @@ from amoeba import (
     fi,
 )
 
+from tests.driver.endpoints import refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import refused
 
 
 def test_events_of_the_application(fabric, keep):

@@ -2,8 +2,8 @@
 
 from amoeba import Caps, CqDataEntry, Errno, OpFlags, RmaIov, RmaMsg, fi
 
+from tests.driver.endpoints import refused
 from tests.driver.libfabric.calls.c_node import words
-from tests.driver.sides import refused
 
 
 def test_rma(client, memory, to):

@@ -19,7 +19,7 @@ from amoeba import (
 )
 from amoeba.libfabric.objects import names as names_module
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -95,7 +95,7 @@ def test_several_are_removed_at_once_or_none(vector, names):
     assert len(vector) == 2
 
 
-def test_none_is_removed_while_operations_to_one_are_under_way(pair, target, names):
+def test_none_is_removed_while_operations_to_one_are_in_flight(pair, target, names):
     _, region = target
     client = pair[0]
     (other,) = client.peers.insert_all(names[:1]).fi_addr

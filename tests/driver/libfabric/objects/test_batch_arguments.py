@@ -1,4 +1,4 @@
-"""What a batch is refused for: the whole of it, before anything is posted, naming the operation.
+"""A batch is refused as a whole, before anything is posted, and the error names the operation.
 
 Covers ``libfabric/objects/operations/batch_arguments.py``.
 """
@@ -8,7 +8,7 @@ import pytest
 from amoeba import BATCH_STATUS, ArgumentTypeError, Datatype, Errno, MrAccess, Op, OpFlags
 
 from tests.driver.batching import WORDS, opened
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 COUNT = 40
 

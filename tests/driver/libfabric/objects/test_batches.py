@@ -20,22 +20,10 @@ from amoeba import (
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.driver.batching import KINDS, WORDS, opened, scene_on
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 RNG = np.random.default_rng(20261123)
 COUNT = 200
-
-
-@pytest.fixture(params=KINDS)
-def scene(request):
-    with opened(request.param) as scene:
-        yield scene
-
-
-@pytest.fixture
-def on_model():
-    with opened(KINDS[0]) as scene:
-        yield scene
 
 
 def drawn(count=COUNT):
@@ -480,7 +468,7 @@ def test_operations_to_a_lost_peer_fail_and_those_to_others_do_not(impatient, co
     scene.check()
 
 
-def test_a_batch_to_a_peer_that_was_given_up_waits_for_what_is_under_way(impatient):
+def test_a_batch_to_a_peer_that_was_given_up_waits_for_what_is_in_flight(impatient):
     fabric, scene = impatient
     fabric.network.cut(fabric.devices[1])
     peer, address, key = scene.to
@@ -498,7 +486,7 @@ def test_a_batch_to_a_peer_that_was_given_up_waits_for_what_is_under_way(impatie
         scene.endpoint.array(peer, (address, key), np.uint64, 4)[:]
 
 
-def test_a_wait_that_is_interrupted_leaves_what_was_posted_under_way(on_model, monkeypatch):
+def test_a_wait_that_is_interrupted_leaves_what_was_posted_in_flight(on_model, monkeypatch):
     nic, rounds = on_model.domain.nic, []
     advance = nic.advance
 

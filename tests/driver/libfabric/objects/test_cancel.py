@@ -3,7 +3,7 @@
 import pytest
 from amoeba import Caps, ClosedError, Errno, ErrorAvailableError, OpFlags
 
-from tests.driver.sides import ON_MODEL, entries, idle, make_talker, refused
+from tests.driver.endpoints import ON_MODEL, entries, idle, make_talker, refused
 
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
 

@@ -25,7 +25,7 @@ from amoeba import (
 from amoeba_model.wire.codec import decode
 from amoeba_model.wire.uet import RequestOpcode
 
-from tests.driver.sides import ALL_ACCESS, BOTH, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, refused
 
 COMMIT = OpFlags.FI_COMMIT_COMPLETE
 ONE = np.array([1], np.uint64)
@@ -145,7 +145,7 @@ def test_where_nothing_is_written_there_is_nothing_to_flush(pair, to, sent):
     assert requests(sent) == [("WRITE", 0, 0)] * 2
 
 
-def test_vectors_of_the_promised_size_fit_into_the_smallest_ring(pair, persistent, to):
+def test_vectors_of_the_guaranteed_size_fit_into_the_smallest_ring(pair, persistent, to):
     endpoint = pair[0].endpoint
     assert (endpoint.tx_size, endpoint.iov_limit) == (16, 4)
     # no two segments end in the same place
@@ -231,7 +231,7 @@ def test_registrations_have_this_flag_only(pair, persistent, keep):
 
 @pytest.fixture
 def listener(fabric, keep):
-    """(counter of reads, counter of writes, queue, endpoint) where peers' operations are counted and heard of."""
+    """(counter of reads, counter of writes, queue, endpoint) where peers' operations are counted and reported."""
     domain = fabric.domain(1)
     queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA))
     endpoint = keep(domain.endpoint())

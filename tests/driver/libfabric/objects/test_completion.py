@@ -25,7 +25,7 @@ from amoeba import (
 )
 from amoeba_model.registers import Counter
 
-from tests.driver.sides import connect, make_side
+from tests.driver.endpoints import connect, make_side
 
 WRITTEN = Caps.FI_RMA | Caps.FI_WRITE
 

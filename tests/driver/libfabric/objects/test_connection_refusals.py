@@ -21,8 +21,8 @@ from amoeba.libfabric.objects import connections
 from amoeba.nic.address import EndpointAddress
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.parties import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
-from tests.driver.sides import refused
+from tests.driver.connections import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
+from tests.driver.endpoints import refused
 
 # Refusals
 
@@ -167,7 +167,7 @@ def _party(fabric, nic, keep):
     return Party(domain, keep(fabric.eq_open()), keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)))
 
 
-def test_a_nic_without_room_for_another_peer_does_not_connect(keep):
+def test_a_nic_without_space_for_another_peer_does_not_connect(keep):
     with open_cluster(["model"] * 2, NicParameters(peers=2)) as small:
         client, server = keep([_party(small, nic, keep) for nic in range(2)])
         passive = listen(small, keep, server)
@@ -187,7 +187,7 @@ def test_a_nic_without_room_for_another_peer_does_not_connect(keep):
         client.event(EqEvent.FI_CONNECTED)
 
 
-def test_a_request_that_the_nic_has_no_room_for_can_be_accepted_later(keep):
+def test_a_request_that_the_nic_has_no_space_for_can_be_accepted_later(keep):
     with open_cluster(["model"] * 2, NicParameters(peers=2)) as small:
         client, server = keep([_party(small, nic, keep) for nic in range(2)])
         passive = listen(small, keep, server)

@@ -40,8 +40,8 @@ from amoeba import (
 )
 from amoeba.aio import read_event
 
-from tests.driver.parties import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.connections import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 # The way of a connection
 
@@ -317,7 +317,7 @@ def test_a_shutdown_is_an_event_of_the_other_side(client, server, ends):
                 operation()
 
 
-def test_operations_under_way_end_after_a_shutdown(client, server, ends):
+def test_operations_in_flight_end_after_a_shutdown(client, server, ends):
     calling, answering = ends
     answering.recv(buffer := bytearray(20_000), context="received")
     calling.send(b"x" * 20_000, context="sent")

@@ -21,7 +21,7 @@ from amoeba import (
 )
 from amoeba_model.registers import Counter as NicCounter
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -281,7 +281,7 @@ def readable(counter):
     return bool(select.select([counter], [], [], 0)[0])
 
 
-def test_a_descriptor_is_readable_while_operations_that_count_are_under_way(pair, target, keep, selectable):
+def test_a_descriptor_is_readable_while_operations_that_count_are_in_flight(pair, target, keep, selectable):
     counted = Counted(pair, target[1], keep, (selectable, WRITE), cq_flags=SELECTIVE)
     assert not readable(selectable)
     for done in (1, 2):

@@ -23,7 +23,7 @@ from amoeba import (
     TryAgainError,
 )
 
-from tests.driver.sides import BOTH, Side, connect, entries, refused
+from tests.driver.endpoints import BOTH, Side, connect, entries, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -109,7 +109,7 @@ def test_a_message_waits_for_its_counter(nodes, keep):
 
 @pytest.fixture(params=["endpoint", "alias"])
 def poster(request, nodes, keep):
-    """Whatever posts through one endpoint."""
+    """Everything that posts through one endpoint."""
     endpoint = nodes[0].endpoint
     return endpoint if request.param == "endpoint" else keep(endpoint.alias())
 

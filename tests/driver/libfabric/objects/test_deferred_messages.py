@@ -29,7 +29,7 @@ from amoeba import (
     TriggerOp,
 )
 
-from tests.driver.sides import ON_MODEL, aligned, entries, idle, make_counted_talker, make_talker, refused
+from tests.driver.endpoints import ON_MODEL, aligned, entries, idle, make_counted_talker, make_talker, refused
 
 TRIGGER = OpFlags.FI_TRIGGER
 NO_FLAGS = OpFlags(0)
@@ -249,7 +249,7 @@ def test_wrong_receives_are_refused_when_they_are_called(fabric, talkers, cntr, 
 
 @pytest.mark.parametrize("tagged", [False, True], ids=["untagged", "tagged"])
 @LENGTHS
-def test_sends_and_receives_are_done_by_their_counters_and_nobody_else_hears_of_them(
+def test_sends_and_receives_are_done_by_their_counters_and_nobody_else_is_notified_of_them(
     counted, talkers, cntr, done, keep, length, tagged
 ):
     endpoint, queue, receives, sends = counted
@@ -371,7 +371,7 @@ def test_a_message_that_does_not_fit_is_an_error_of_its_counter(talkers, cntr, d
 
 
 @ON_MODEL
-def test_a_buffer_of_several_messages_is_counted_when_it_is_given_back(talkers, cntr, done):
+def test_a_buffer_of_several_messages_is_counted_when_it_is_released(talkers, cntr, done):
     one, other = talkers
     buffer = aligned(67)
     work = receive_work(one, cntr, done, buffer, flags=OpFlags.FI_MULTI_RECV, context="mine")

@@ -30,7 +30,7 @@ def tell(wait):
         print(error)
 """
 REFUSED = (
-    "FI_EOPBADSTATE: nothing is under way, and nobody else is there to end the wait: begin something first, "
+    "FI_EOPBADSTATE: nothing is in flight, and nobody else is there to end the wait: begin something first, "
     "or give a timeout"
 )
 SIGNALLED = "FI_ECANCELED: signal() ended the wait"
@@ -38,7 +38,7 @@ DONE = "[CqEntry(op_context='mine')]"
 PROGRAMS = {
     "a queue": ("tell(queue.sread); tell(queue.sreadfrom)", [REFUSED] * 2),
     "infinitely long": ("tell(lambda: queue.sread(1, float('inf')))", [REFUSED]),
-    "operations under way": (
+    "operations in flight": (
         "endpoint.write(memory, *to, context='mine'); tell(queue.sread); tell(queue.sread)",
         [DONE, REFUSED],
     ),
@@ -85,8 +85,8 @@ PROGRAMS = {
 }
 
 
-ON_DEVICES = ("operations under way", "a signal before", "a counter of peers")
-"""What asks the NIC; the others are the driver's alone."""
+ON_DEVICES = ("operations in flight", "a signal before", "a counter of peers")
+"""Waits that ask the NIC; the others concern the driver alone."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Options, default flags, aliases and room of endpoints: fi_endpoint(3).
+"""Options, default flags, aliases and space of endpoints: fi_endpoint(3).
 
 Covers ``libfabric/objects/endpoints/endpoint.py``, ``libfabric/objects/endpoints/options.py`` and
 ``libfabric/objects/endpoints/transmit.py``.
@@ -21,7 +21,7 @@ from amoeba import (
     OptionLevel,
 )
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -206,10 +206,10 @@ def test_an_endpoint_has_aliases_once_it_is_enabled(pair, keep):
         keep(pair[0].domain.endpoint()).alias()
 
 
-# Room
+# Space
 
 
-def test_room_left_is_what_can_be_posted(pair, target):
+def test_space_left_is_what_can_be_posted(pair, target):
     _, region = target
     client = pair[0]
     assert client.endpoint.tx_size_left == client.endpoint.tx_size
@@ -224,12 +224,12 @@ def test_room_left_is_what_can_be_posted(pair, target):
     assert client.endpoint.tx_size_left == client.endpoint.tx_size
 
 
-def test_room_is_known_once_there_is_a_ring(pair, keep):
+def test_space_is_known_once_there_is_a_ring(pair, keep):
     with refused(Errno.FI_EOPBADSTATE):
         _ = keep(pair[0].domain.endpoint()).tx_size_left
 
 
-def test_entries_about_peers_take_their_room_until_they_are_read(fabric, pair, keep):
+def test_entries_about_peers_take_their_space_until_they_are_read(fabric, pair, keep):
     server = pair[1].domain
     queue, peers = keep(server.cq_open()), keep(server.av_open())
     both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
@@ -245,5 +245,5 @@ def test_entries_about_peers_take_their_room_until_they_are_read(fabric, pair, k
     assert endpoint.rx_size_left == 9
 
 
-def test_an_endpoint_that_hears_of_nobody_has_all_its_room(pair, keep):
+def test_an_endpoint_that_is_notified_of_nobody_has_all_its_space(pair, keep):
     assert keep(make_side(pair[0].domain)).endpoint.rx_size_left == 256

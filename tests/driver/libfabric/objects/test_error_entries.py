@@ -7,7 +7,7 @@ import pytest
 from amoeba import BindFlags, CqFormat, Errno, ErrorAvailableError, FabricError, WaitObj, fi
 
 from tests.driver.automatic import automatic_cluster
-from tests.driver.sides import ALL_ACCESS, BOTH, Side, connect, make_side, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, BOTH, Side, connect, make_side, make_talkers
 
 
 def counting(domain, keep, kind, wait_obj=WaitObj.FI_WAIT_UNSPEC):

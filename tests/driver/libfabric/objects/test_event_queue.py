@@ -21,7 +21,7 @@ from amoeba import (
     open_cluster,
 )
 
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

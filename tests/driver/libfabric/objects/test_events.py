@@ -21,7 +21,7 @@ from amoeba import (
 )
 from amoeba_model.registers import Counter
 
-from tests.driver.sides import ALL_ACCESS, Side, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, Side, connect, make_side
 
 ONE = np.uint64(1)
 DATA = OpFlags.FI_REMOTE_CQ_DATA
@@ -38,7 +38,7 @@ def make_receiver(domain, *, rx_size=16, cq_format=CqFormat.FI_CQ_FORMAT_DATA):
 
 @pytest.fixture
 def listening(fabric, keep):
-    """(client, server, memory, (dest_addr, addr, key)): the server hears of immediate data."""
+    """(client, server, memory, (dest_addr, addr, key)): the server is notified of immediate data."""
     client, server = keep(make_side(fabric.domain(0), tx_size=64)), keep(make_receiver(fabric.domain(1)))
     connect(client, server)
     memory = np.arange(64, dtype=np.uint64)
@@ -156,7 +156,7 @@ def test_peers_wait_while_nobody_reads_and_lose_nothing(fabric, keep):
         client.endpoint.writedata(np.uint64(turn), turn, client.peer, region.address, region.key)
     for _ in range(300):
         client.queue.read()
-    assert memory[0] == 3  # what the smallest ring has room for
+    assert memory[0] == 3  # what the smallest ring has space for
     assert fabric.nics[1].counters()[Counter.NACKS_SENT] > 0
     told = []
     while len(told) < 20:
@@ -255,7 +255,7 @@ def test_data_has_64_bits(listening, data):
 
 
 @pytest.mark.parametrize("rx_size", [0, -1, 2**15])
-def test_senseless_room_for_entries_is_refused(pair, rx_size):
+def test_senseless_space_for_entries_is_refused(pair, rx_size):
     with pytest.raises(FabricError, match=r"^FI_EINVAL: rx_size"):
         pair[0].domain.endpoint(rx_size=rx_size)
 

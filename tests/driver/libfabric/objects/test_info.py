@@ -1,6 +1,6 @@
 """getinfo as fi_getinfo(3) describes it: hints, what they are answered by, and objects made from the answer.
 
-Covers ``libfabric/objects/attributes.py`` and ``libfabric/objects/fabric.py``.
+Covers ``libfabric/objects/structures.py`` and ``libfabric/objects/fabric.py``.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from amoeba import (
 )
 from amoeba.libfabric.objects import names
 
-from tests.driver.sides import ALL_ACCESS, refused
+from tests.driver.endpoints import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 

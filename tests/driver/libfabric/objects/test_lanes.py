@@ -28,7 +28,7 @@ from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, BOTH, Side, connect, entries, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, Side, connect, entries, refused
 
 ONE = np.uint64(1)
 UNREAD = 70
@@ -72,7 +72,7 @@ class Two:
             self.endpoint.send(bytes([number]), self.peer, context=number)
 
     def receive(self, count=UNREAD):
-        """What the receiver reads of so many messages, and all entries that the sender reads meanwhile."""
+        """The entries of so many messages at the receiver, and all entries that the sender reads meanwhile."""
         buffers = [bytearray(1) for _ in range(count)]
         for buffer in buffers:
             self.receiver.endpoint.recv(buffer)
@@ -131,7 +131,7 @@ def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(cluster, keep, i
     assert numbers == list(range(UNREAD))
 
 
-def test_unread_messages_stop_a_write_where_an_order_was_promised(ordered):
+def test_unread_messages_stop_a_write_where_an_order_was_guaranteed(ordered):
     ordered.send_unread()
     ordered.endpoint.write(np.uint64(7), *ordered.there, context="write")
     contexts = ordered.heard()
@@ -242,7 +242,7 @@ def test_hints_that_name_orders_but_none_between_the_kinds_get_none(cluster, kee
     two.receive(1)
 
 
-def test_without_hints_the_order_is_promised(cluster):
+def test_without_hints_the_order_is_guaranteed(cluster):
     for info in cluster.getinfo():
         assert info.tx_attr.msg_order & BETWEEN == MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW
 
@@ -494,7 +494,7 @@ def test_a_fenced_message_comes_when_what_was_written_before_is_there(length, ke
 
 
 def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
-    """Whoever posts next, while it is sent again, takes another place."""
+    """The next operation, posted while this one is sent again, takes another place."""
     two.endpoint.inject(b"m", two.peer)
     for length in (16, 64):
         operands = np.arange(length, dtype=np.uint8)
@@ -509,7 +509,7 @@ def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
         assert two.memory.view(np.uint8)[:length].tolist() == operands.tolist()
 
 
-def test_a_fenced_operation_without_room_is_refused_and_leaves_nothing(cluster, keep):
+def test_a_fenced_operation_without_space_is_refused_and_leaves_nothing(cluster, keep):
     info = info_of(cluster)
     two = keep(Two(cluster, info))
     two.endpoint.write(ONE, *two.there)

@@ -18,8 +18,8 @@ from amoeba import (
     tostr,
 )
 
+from tests.driver.endpoints import ALL_ACCESS, connect, entries, make_talker, refused
 from tests.driver.libfabric.objects.test_local_regions import USES
-from tests.driver.sides import ALL_ACCESS, connect, entries, make_talker, refused
 
 SUM = Op.FI_SUM
 ANY_USE = ALL_ACCESS | MrAccess.FI_SEND | MrAccess.FI_RECV

@@ -21,7 +21,7 @@ from amoeba import (
     open_cluster,
 )
 
-from tests.driver.sides import ALL_ACCESS, entries, make_talkers, refused
+from tests.driver.endpoints import ALL_ACCESS, entries, make_talkers, refused
 
 SUM, U64 = Op.FI_SUM, Datatype.FI_UINT64
 ANY_USE = ALL_ACCESS | MrAccess.FI_SEND | MrAccess.FI_RECV
@@ -98,7 +98,7 @@ def test_a_vector_has_a_sequence_of_regions(fabric, keep):
             client.endpoint.writev([buffer], *to, desc=wrong)
 
 
-# Regions that are closed under way
+# Regions that are closed with operations in flight
 
 
 class Scene:

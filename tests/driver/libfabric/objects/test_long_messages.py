@@ -25,7 +25,7 @@ from amoeba import (
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import (
+from tests.driver.endpoints import (
     ALL_ACCESS,
     ON_MODEL,
     Side,
@@ -123,7 +123,7 @@ def test_scattered_buffers_are_gathered_and_scattered(talkers, expected):
 @ON_MODEL
 @pytest.mark.parametrize("space", [0, 1, 4096, 5000, 8999])
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_long_message_is_cut_where_the_room_ends(talkers, space, pieces):
+def test_a_long_message_is_cut_where_the_space_ends(talkers, space, pieces):
     one, other = talkers
     memory = bytearray(b"\xee" * 10_000)
     cuts = [space * piece // pieces for piece in range(pieces + 1)]
@@ -324,11 +324,11 @@ def test_reads_with_data_of_the_application_are_still_told(talkers, keep):
     assert one.finish().op_context == "long"
 
 
-# What is given back
+# Keys, access and entries are released
 
 
 @ON_MODEL
-def test_keys_and_access_are_given_back(fabric, talkers):
+def test_keys_and_access_are_released(fabric, talkers):
     one, other = talkers
     before = [keys_in_use(nic) for nic in fabric.nics], [set(nic.dma._users) for nic in fabric.nics]
     for _ in range(5):

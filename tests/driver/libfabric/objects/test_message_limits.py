@@ -1,10 +1,10 @@
-"""Messages and receives for which there is no room, and those that cannot be."""
+"""Messages and receives for which there is no space, and those that cannot be."""
 
 import pytest
 from amoeba import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags, TaggedMsg
 from amoeba.core.buffers import address_of
 
-from tests.driver.sides import ON_MODEL, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import ON_MODEL, connect, entries, idle, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 
@@ -162,7 +162,7 @@ def test_a_full_transmit_ring_is_refused_and_what_is_in_it_is_sent(fabric, keep)
 
 
 @ON_MODEL
-def test_a_sender_waits_while_the_receiver_has_no_room_for_unexpected_messages(fabric, talkers):
+def test_a_sender_waits_while_the_receiver_has_no_space_for_unexpected_messages(fabric, talkers):
     one, other = talkers
     for number in range(64):
         one.endpoint.inject(bytes([number]), one.peer)

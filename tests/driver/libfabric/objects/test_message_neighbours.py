@@ -3,7 +3,7 @@
 import pytest
 from amoeba import BindFlags, CqEntry, Errno, OpFlags, TriggeredContext
 
-from tests.driver.sides import BOTH, ON_MODEL, entries, make_counted_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, entries, make_counted_talker, refused
 
 
 def text(length):

@@ -23,7 +23,7 @@ from amoeba import (
     fi,
 )
 
-from tests.driver.sides import ON_MODEL, make_talkers
+from tests.driver.endpoints import ON_MODEL, make_talkers
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 

@@ -1,4 +1,4 @@
-"""Messages as fi_msg(3) describes them: what arrives where, and what both sides hear of it.
+"""Messages as fi_msg(3) describes them: what arrives where, and the completions of both sides.
 
 Covers ``libfabric/objects/receiver.py``, ``libfabric/objects/operations/messages.py`` and
 ``libfabric/objects/operations/receiving.py``.
@@ -22,7 +22,7 @@ from amoeba import (
     TaggedMsg,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 SENT = Caps.FI_MSG | Caps.FI_SEND
@@ -78,7 +78,7 @@ RECEIVES = {
 
 @pytest.mark.parametrize("expected", [True, False], ids=["expected", "unexpected"])
 @pytest.mark.parametrize("call", SENDS)
-def test_every_send_arrives_and_both_sides_hear_of_it(talkers, call, expected):
+def test_every_send_arrives_and_both_sides_are_notified_of_it(talkers, call, expected):
     one, other = talkers
     send, tagged, data = SENDS[call]
     buffer = bytearray(40)

@@ -1,6 +1,6 @@
-"""What is no call of the data path: wrong types, numbers and enumerations are refused where they are given.
+"""Calls outside the data path refuse wrong types, numbers and enumerations where they are given.
 
-An error names the argument, what was expected and what came. Who catches TypeError catches wrong types, too.
+An error names the argument, what was expected and what came. ``except TypeError`` catches wrong types, too.
 
 Covers ``libfabric/objects/checks.py`` and ``core/operands.py``.
 """
@@ -45,7 +45,7 @@ from amoeba.libfabric.objects.operations.rights import ALL_RIGHTS, rights_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.driver.sides import BOTH, connect, make_side
+from tests.driver.endpoints import BOTH, connect, make_side
 
 NAN, INFINITE = math.nan, math.inf
 

@@ -1,6 +1,6 @@
 """Operations with arguments that cannot be meant: refused before a ring entry is taken, without a trace.
 
-Each family of mistakes is made many times more often than a ring has places, on two NICs. Nothing may be under way
+Each family of mistakes is made many times more often than a ring has places, on two NICs. Nothing may be in flight
 then, nothing granted, nothing told, nothing changed; and the next good call does what it says, and only that.
 
 Covers ``libfabric/objects/operations/rights.py``.
@@ -16,44 +16,37 @@ from amoeba import (
     ArgumentError,
     ArgumentTypeError,
     AtomicMsg,
-    Caps,
-    CqFormat,
     Datatype,
-    EpAttr,
-    EpType,
-    Errno,
-    Info,
     MrAccess,
-    Msg,
     Op,
     OpFlags,
     RmaIoc,
     RmaIov,
     RmaMsg,
-    TaggedMsg,
     TryAgainError,
     fi,
-    open_cluster,
 )
 
-from tests.driver.sides import BOTH, connect, entries, make_side, make_talkers, refused
+from tests.driver.endpoints import entries
+from tests.driver.libfabric.objects.misuse import (
+    NO_64_BITS,
+    NO_NUMBERS,
+    ONE,
+    PAIRS,
+    REFERENCES,
+    SUM,
+    U64,
+    WRONG_FLAGS,
+    two_nics,
+    words,
+)
 
-U64 = Datatype.FI_UINT64
-ONE = np.uint64(1)
-WORDS = 64
-SUM = Op.FI_SUM
 
-
-@pytest.fixture(params=[("model", "model"), ("rtl", "rtl"), ("model", "rtl")], ids="-".join)
-def fabric(request, keep):
-    """Two NICs, also of two kinds."""
-    with open_cluster(request.param, rtl_options={"host_latency": 40}) as opened:
+@pytest.fixture(params=PAIRS, ids="-".join)
+def fabric(request):
+    with two_nics(request.param) as opened:
         yield opened
-        assert [fault for device in opened.devices for fault in device.faults()] == []
 
-
-def words(*values):
-    return np.array(values or (0,), np.uint64)
 
 
 class Watch:
@@ -90,18 +83,6 @@ class Watch:
 @pytest.fixture
 def watch(pair, target):
     return Watch(pair[0], *target)
-
-
-@pytest.fixture
-def pair(fabric):
-    """(client, server), connected."""
-    client, server = make_side(fabric.domain(0)), make_side(fabric.domain(1))
-    connect(client, server)
-    return client, server
-
-
-NO_NUMBERS = {"a float": 8.0, "a boolean": True, "bytes": bytes(8), "nothing": None, "an Op": Op.FI_SUM}
-NO_64_BITS = {"negative": -1, "too long": 1 << 64, "far too long": 1 << 5000}
 
 
 @pytest.mark.parametrize("wrong", [*NO_NUMBERS, *NO_64_BITS])
@@ -214,15 +195,6 @@ def test_results_and_compare_values_cannot_be_left_out(watch):
     watch.go_on()
 
 
-REFERENCES = {
-    "objects": lambda: np.array([1, 2], object),
-    "objects in structures": lambda: np.zeros(2, [("number", "u8"), ("thing", object)]),
-    "a view of objects": lambda: memoryview(np.array([1, 2], object)),
-    "objects of ctypes": lambda: (ctypes.py_object * 2)(1, 2),
-    "strings of ctypes": lambda: (ctypes.c_char_p * 2)(),
-}
-
-
 def test_references_are_no_buffers(watch):
     for make in REFERENCES.values():
         buffer = make()
@@ -302,9 +274,6 @@ def test_plain_numbers_do_as_in_c(watch):
         watch.check(lambda e, to, n=number: e.atomic(ONE, *to, n, 7), Exception, "^FI_EOPNOTSUPP")
         watch.check(lambda e, to, n=number: e.atomic(bytes(8), *to, 2, n), Exception, "^FI_EOPNOTSUPP")
     watch.go_on()
-
-
-WRONG_FLAGS = (Caps.FI_FENCE, MrAccess.FI_READ, 1.0, "FI_MORE", None, True)
 
 
 def test_flags_of_another_class_are_refused_in_every_call(watch):
@@ -477,197 +446,8 @@ def test_arrays_of_ml_dtypes_name_their_datatype(watch):
     assert result.tolist() == [8] * 4
 
 
-# Capabilities
-
-
-def _endpoint(fabric, keep, caps, ep_type=EpType.FI_EP_RDM):
-    info = fabric.getinfo(Info(caps=caps, ep_attr=EpAttr(type=ep_type)))[0]
-    domain = fabric.domain(info)
-    queue, peers = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), keep(domain.av_open())
-    return keep(domain.endpoint(info, cq=queue, av=peers, cq_flags=BOTH)), queue, peers
-
-
-CALLS = {
-    "write": (Caps.FI_RMA | Caps.FI_WRITE, lambda e, to: e.write(ONE, *to)),
-    "writemsg": (
-        Caps.FI_RMA | Caps.FI_WRITE, lambda e, to: e.writemsg(RmaMsg([ONE], to[0], [RmaIov(to[1], 8, to[2])])),
-    ),
-    "read": (Caps.FI_RMA | Caps.FI_READ, lambda e, to: e.read(words(), *to)),
-    "readv": (Caps.FI_RMA | Caps.FI_READ, lambda e, to: e.readv([words()], *to)),
-    "atomic": (Caps.FI_ATOMIC | Caps.FI_WRITE, lambda e, to: e.atomic(words(0), *to, SUM)),
-    "atomicv": (Caps.FI_ATOMIC | Caps.FI_WRITE, lambda e, to: e.atomicv([words(0)], *to, SUM)),
-    "atomic read": (
-        Caps.FI_ATOMIC | Caps.FI_READ, lambda e, to: e.fetch_atomic(None, words(), *to, Op.FI_ATOMIC_READ),
-    ),
-    "fetch_atomic": (
-        Caps.FI_ATOMIC | Caps.FI_READ | Caps.FI_WRITE, lambda e, to: e.fetch_atomic(words(0), words(), *to, SUM),
-    ),
-    "compare_atomic": (
-        Caps.FI_ATOMIC | Caps.FI_READ | Caps.FI_WRITE,
-        lambda e, to: e.compare_atomic(words(0), words(0), words(), *to, Op.FI_CSWAP),
-    ),
-    "send": (Caps.FI_MSG | Caps.FI_SEND, lambda e, to: e.send(b"", to[0])),
-    "tsend": (Caps.FI_TAGGED | Caps.FI_SEND, lambda e, to: e.tsend(b"", to[0], 1)),
-}  # fmt: skip
-ASKED = (
-    Caps.FI_RMA | Caps.FI_READ,
-    Caps.FI_RMA | Caps.FI_WRITE,
-    Caps.FI_ATOMIC | Caps.FI_READ,
-    Caps.FI_ATOMIC | Caps.FI_WRITE,
-    Caps.FI_RMA | Caps.FI_ATOMIC | Caps.FI_REMOTE_WRITE,
-    Caps.FI_MSG | Caps.FI_RECV,
-    Caps.FI_TAGGED | Caps.FI_SEND,
-    Caps.FI_MSG | Caps.FI_SEND,
-)
-
-
-@pytest.mark.parametrize(
-    "fabric", [("model", "model"), ("rtl", "rtl"), ("model", "rtl")], ids="-".join, indirect=True
-)
-def test_an_endpoint_begins_only_what_its_info_promised(fabric, keep, pair, target):
-    for caps in ASKED:
-        endpoint, queue, peers = _endpoint(fabric, keep, caps)
-        peer = peers.insert(pair[1].endpoint.getname())
-        to = peer, target[1].address, target[1].key
-        for name, (needed, call) in CALLS.items():
-            if needed in caps and "send" not in name:  # nobody receives here
-                call(endpoint, to)
-                entries(queue, 1)
-            elif needed not in caps:
-                with refused(Errno.FI_EOPNOTSUPP, "without some of"):
-                    call(endpoint, to)
-        assert endpoint.tx_size_left == endpoint.tx_size
-        assert queue.read() == []
-        for poster in (endpoint.alias(),):
-            if Caps.FI_RMA | Caps.FI_WRITE not in caps:
-                with refused(Errno.FI_EOPNOTSUPP):
-                    poster.write(ONE, *to)
-            poster.close()
-        endpoint.close()
-    assert target[0].tolist()[1:] == list(range(1, WORDS))
-
-
-@pytest.mark.parametrize("fabric", [("model", "model")], ids="-".join, indirect=True)
-def test_all_directions_are_meant_where_none_is_named(fabric, keep, pair, target):
-    endpoint, queue, peers = _endpoint(fabric, keep, Caps.FI_RMA | Caps.FI_ATOMIC)
-    to = peers.insert(pair[1].endpoint.getname()), target[1].address, target[1].key
-    for name, (_, call) in CALLS.items():
-        if "send" not in name:
-            call(endpoint, to)
-            entries(queue, 1)
-
-
-@pytest.mark.parametrize("fabric", [("model", "model")], ids="-".join, indirect=True)
-def test_datagrams_have_no_valid_atomics(fabric, keep):
-    endpoint, *_ = _endpoint(fabric, keep, Caps.FI_MSG, EpType.FI_EP_DGRAM)
-    for query in (endpoint.atomicvalid, endpoint.fetch_atomicvalid, endpoint.compare_atomicvalid):
-        for op in (SUM, Op.FI_CSWAP, Op.FI_ATOMIC_READ):
-            with refused(Errno.FI_EOPNOTSUPP):
-                query(U64, op)
-    with refused(Errno.FI_EOPNOTSUPP):
-        fi.fi_atomicvalid(endpoint, U64, SUM)
-
-
-@pytest.mark.parametrize("fabric", [("model", "model")], ids="-".join, indirect=True)
-def test_an_endpoint_without_atomics_has_no_valid_ones(fabric, keep):
-    endpoint, *_ = _endpoint(fabric, keep, Caps.FI_RMA)
-    with refused(Errno.FI_EOPNOTSUPP):
-        endpoint.atomicvalid(U64, SUM)
-
-
-# Messages
-
-
-@pytest.fixture
-def talkers(fabric):
-    return make_talkers(fabric)
-
-
-@pytest.mark.parametrize("wrong", [*NO_NUMBERS, *NO_64_BITS])
-def test_messages_with_numbers_that_are_none_leave_no_trace(talkers, wrong):
-    one, other = talkers
-    value = (NO_NUMBERS | NO_64_BITS)[wrong]
-    error = ArgumentTypeError if wrong in NO_NUMBERS else ArgumentError
-    endpoint, peer, buffer = one.endpoint, one.peer, bytearray(8)
-    places, receives = endpoint.tx_size_left, endpoint.rx_size_left
-    for call, name in (
-        (lambda: endpoint.tsend(b"x", peer, value), "tag"),
-        (lambda: endpoint.tsendv([b"x", b"y"], peer, value), "tag"),
-        (lambda: endpoint.tsendmsg(TaggedMsg([b"x"], peer, value)), "tag"),
-        (lambda: endpoint.tsenddata(b"x", value, peer, 1), "data"),
-        (lambda: endpoint.tsenddata(b"x", 1, peer, value), "tag"),
-        (lambda: endpoint.tinject(b"x", peer, value), "tag"),
-        (lambda: endpoint.senddata(b"x", value, peer), "data"),
-        (lambda: endpoint.injectdata(b"x", value, peer), "data"),
-        (lambda: endpoint.sendmsg(Msg([b"x"], peer, data=value), OpFlags.FI_REMOTE_CQ_DATA), "data"),
-        (lambda: endpoint.trecv(buffer, value), "tag"),
-        (lambda: endpoint.trecv(buffer, 1, value), "ignore"),
-        (lambda: endpoint.trecvmsg(TaggedMsg([buffer], peer, value)), "tag"),
-        (lambda: endpoint.trecvmsg(TaggedMsg([buffer], peer, 1, ignore=value)), "ignore"),
-        *(
-            [
-                (lambda: endpoint.send(b"x", value), "dest_addr"),
-                (lambda: endpoint.send(bytes(5000), value), "dest_addr"),
-                (lambda: endpoint.tsend(b"x", value, 1), "dest_addr"),
-                (lambda: endpoint.inject(b"x", value), "dest_addr"),
-                (lambda: endpoint.recv(buffer, src_addr=value), "src_addr"),
-                (lambda: endpoint.trecv(buffer, 1, src_addr=value), "src_addr"),
-            ]
-            if wrong in NO_NUMBERS
-            else []
-        ),
-    ):
-        for _ in range(endpoint.tx_size + 1):
-            with pytest.raises(error, match=name):
-                call()
-    assert (endpoint.tx_size_left, endpoint.rx_size_left) == (places, receives)
-    other.endpoint.trecv(buffer, 1)
-    endpoint.tsend(b"goes on!", peer, 1)
-    entries(other.queue, 1)
-    entries(one.queue, 1)
-    assert buffer == b"goes on!"
-    assert one.queue.read() == other.queue.read() == []
-
-
-def test_messages_of_no_buffers_leave_no_trace(talkers):
-    one, other = talkers
-    endpoint, peer = one.endpoint, one.peer
-    for make in (*REFERENCES.values(), lambda: None, lambda: 5, lambda: "text", lambda: [1, 2]):
-        wrong = make()
-        for call in (
-            lambda w=wrong: endpoint.send(w, peer),
-            lambda w=wrong: endpoint.sendv([b"x", w], peer),
-            lambda w=wrong: endpoint.tsend(w, peer, 1),
-            lambda w=wrong: endpoint.inject(w, peer),
-            lambda w=wrong: endpoint.recv(w),
-            lambda w=wrong: endpoint.trecv(w, 1),
-            lambda w=wrong: endpoint.recvv([bytearray(1), w]),
-        ):
-            for _ in range(endpoint.tx_size + 1):
-                with pytest.raises(ArgumentTypeError):
-                    call()
-    for flags in WRONG_FLAGS:
-        for call in (
-            lambda f=flags: endpoint.send(b"x", peer, flags=f),
-            lambda f=flags: endpoint.tsend(b"x", peer, 1, flags=f),
-            lambda f=flags: endpoint.sendmsg(Msg([b"x"], peer), f),
-            lambda f=flags: endpoint.recv(bytearray(1), flags=f),
-            lambda f=flags: endpoint.trecv(bytearray(1), 1, flags=f),
-            lambda f=flags: endpoint.recvmsg(Msg([bytearray(1)], peer), f),
-        ):
-            with pytest.raises(ArgumentTypeError, match="flags"):
-                call()
-    assert endpoint.tx_size_left == endpoint.tx_size
-    buffer = bytearray(4)
-    other.endpoint.recv(buffer)
-    endpoint.send(b"good", peer)
-    entries(other.queue, 1)
-    entries(one.queue, 1)
-    assert buffer == b"good"
-
-
 def test_a_full_ring_is_told_before_anything_is_done(watch):
-    """FI_EAGAIN, too, leaves no trace: what was refused is not done when there is room again."""
+    """FI_EAGAIN, too, leaves no trace: what was refused is not done when there is space again."""
     endpoint, to = watch.client.endpoint, watch.to
     posted = 0
     with contextlib.suppress(TryAgainError):

@@ -12,7 +12,7 @@ from amoeba import (
     OptionLevel,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, aligned, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, aligned, connect, entries, idle, make_talker, refused
 
 MULTI = OpFlags.FI_MULTI_RECV
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
@@ -88,7 +88,7 @@ def test_places_are_aligned_wherever_the_buffer_begins_and_the_last_byte_is_used
     ("size", "taken"),
     [(0, 4), (1, 4), (8, 4), (9, 3), (72, 3), (73, 2), (136, 2), (137, 1), (1000, 1)],
 )
-def test_a_buffer_with_less_room_than_the_option_says_is_given_back(talkers, size, taken):
+def test_a_buffer_with_less_space_than_the_option_says_is_released(talkers, size, taken):
     """Of 200 bytes, messages of 8 leave 136, 72, 8, 0."""
     one, other = talkers
     least(other, size)
@@ -135,7 +135,7 @@ def test_a_message_that_does_not_fit_is_cut_and_ends_the_buffer(talkers, start, 
 
 
 def test_long_messages_go_to_their_places_and_the_last_to_end_gives_the_buffer_back(talkers, keep):
-    """Whatever ends first: the buffer is the application's only when nothing is on its way to it."""
+    """The buffer is the application's only when nothing is on its way to it, whichever event comes first."""
     one, other = talkers
     buffer = aligned(15040 + 3000)
     address = keep(other.domain.mr_reg(buffer, MrAccess.FI_RECV)).start

@@ -27,7 +27,7 @@ from amoeba_model.opcodes import Form
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import DOORBELL_PAGE
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side, refused
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from amoeba import (
 )
 from amoeba.core.errors import completion_error
 
-from tests.driver.sides import ALL_ACCESS, BOTH
+from tests.driver.endpoints import ALL_ACCESS, BOTH
 
 WORD = 8
 
@@ -119,17 +119,17 @@ def test_a_batch_of_which_one_fails_has_done_the_others(pair, target):
 @pytest.mark.parametrize("number", [number for number in Errno if number], ids=lambda number: number.name)
 def test_only_refusals_become_partial(number):
     """Other classes do not say that nothing was done."""
-    whole, divided = (completion_error(number, "what", 5, divided=divided) for divided in (False, True))
+    whole, divided = (completion_error(number, "failed", 5, divided=divided) for divided in (False, True))
     refusal = isinstance(whole, ArgumentError | ProtectionError)
     assert type(whole) is not PartialError
     assert type(divided) is (PartialError if refusal else type(whole))
     assert isinstance(divided, FabricError)
-    assert (divided.errno, divided.prov_errno, str(divided)) == (number, 5, f"{number.name}: what")
+    assert (divided.errno, divided.prov_errno, str(divided)) == (number, 5, f"{number.name}: failed")
 
 
 @pytest.mark.parametrize("way", ["segments", "packets"])
 def test_immediate_data_says_that_the_last_part_was_done_and_no_more(fabric, pair, keep, way):
-    """The initiator hears of what was refused, and may send the data afterwards instead."""
+    """The initiator is notified of what was refused, and may send the data afterwards instead."""
     payload = fabric.nics[0].parameters.payload
     domain = fabric.domain(1)
     queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA))

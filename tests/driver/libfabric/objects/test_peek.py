@@ -13,7 +13,7 @@ from amoeba import (
     TaggedMsg,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
 
 PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
 RECEIVED = Caps.FI_TAGGED | Caps.FI_RECV
@@ -242,7 +242,7 @@ def test_senseless_combinations_are_refused(talkers, flags, number):
         ask(talkers[1], flags)
 
 
-def test_a_silent_queue_hears_of_peeks_that_ask_for_it_and_of_those_that_fail(fabric, keep):
+def test_a_silent_queue_is_notified_of_peeks_that_ask_for_it_and_of_those_that_fail(fabric, keep):
     one = keep(make_talker(fabric.domain(0)))
     other = keep(make_talker(fabric.domain(1), cq_flags=BOTH | BindFlags.FI_SELECTIVE_COMPLETION))
     connect(one, other)

@@ -22,7 +22,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, decode
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side
 
 ONE = np.uint64(1)
 SOON = Retransmission(timeout=2000, limit=2)
@@ -45,7 +45,7 @@ def closes(fabric):
 
 
 def fail(side, count):
-    """The errors of ``count`` operations under way, all of which must fail."""
+    """The errors of ``count`` operations in flight, all of which must fail."""
     failures = []
     deadline = time.monotonic() + 60
     while len(failures) < count and time.monotonic() < deadline:
@@ -169,7 +169,7 @@ def test_removing_a_peer_keeps_what_has_completed_meanwhile(fabric, pair, target
 def test_closing_an_endpoint_closes_its_delivery_contexts(fabric, pair, target):
     _, region = target
     client = pair[0]
-    for _ in range(20):  # more than the ring has entries, together with what is under way
+    for _ in range(20):  # more than the ring has entries, together with what is in flight
         client.peers.insert(pair[1].endpoint.getname())
     fabric.network.recording = True
     for peer in range(20):

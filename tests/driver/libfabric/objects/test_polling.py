@@ -25,7 +25,7 @@ from amoeba import (
     open_cluster,
 )
 
-from tests.driver.sides import BOTH, ON_MODEL, make_talkers, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, make_talkers, refused
 
 SET = WaitObj.FI_WAIT_SET
 THRESHOLD = CqWaitCond.FI_CQ_COND_THRESHOLD
@@ -64,7 +64,7 @@ def polled(pair, keep):
 
 
 def poll(polled):
-    """What has something to be read, within seconds."""
+    """The queues and counters that have something to read, within seconds."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if ready := polled.poll():
@@ -368,7 +368,7 @@ def test_conditions_are_for_queues_that_were_opened_for_them(pair, to, patient):
 
 
 @ON_MODEL
-def test_a_queue_has_room_for_any_number_of_entries(pair, keep):
+def test_a_queue_has_space_for_any_number_of_entries(pair, keep):
     assert keep(pair[0].domain.cq_open(size=10**9)).read() == []
     with refused(Errno.FI_EINVAL):
         pair[0].domain.cq_open(size=-1)

@@ -13,7 +13,7 @@ def pair(request):
 
 
 KEPT = []
-"""What is closed with the fabric, and not before."""
+"""Objects that are closed with the fabric, and not before."""
 NONE = OpFlags(0)
 
 

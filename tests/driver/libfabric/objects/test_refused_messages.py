@@ -15,8 +15,7 @@ from amoeba import (
 )
 
 from tests.driver.automatic import AUTO
-from tests.driver.offices import CLAIM, PEEK, make_office, text
-from tests.driver.sides import (
+from tests.driver.endpoints import (
     ALL_ACCESS,
     ON_MODEL,
     connect,
@@ -26,6 +25,7 @@ from tests.driver.sides import (
     make_talker,
     make_talkers,
 )
+from tests.driver.shared_receives import CLAIM, PEEK, make_office, text
 
 MATCHED = OpFlags.FI_MATCH_COMPLETE
 LONG = 9000
@@ -63,11 +63,11 @@ def test_what_met_no_receive_is_refused_when_the_receiver_closes(fabric, talkers
     assert idle(one, 5) == []
     assert len(fabric.nics[0].keys) == before
     assert one.endpoint.tx_size_left == 64
-    one.peers.remove(one.peer)  # nothing is under way to him
+    one.peers.remove(one.peer)  # nothing is in flight to him
 
 
 @ON_MODEL
-def test_what_meets_a_receive_is_read_though_nobody_hears_of_it(talkers):
+def test_what_meets_a_receive_is_read_though_nobody_is_notified_of_it(talkers):
     one, other = talkers
     other.endpoint.recv(buffer := bytearray(LONG))
     one.endpoint.send(text(LONG), one.peer, context="read")
@@ -93,7 +93,7 @@ def test_what_was_claimed_is_refused_too(talkers):
 
 
 @ON_MODEL
-def test_a_stranger_hears_of_it_and_leaves_nothing_behind(fabric, talkers, keep):
+def test_a_stranger_is_notified_of_it_and_leaves_nothing_behind(fabric, talkers, keep):
     one, other = talkers
     other.peers.remove(other.peer)
     peers, contexts = (len(table.free) for table in (fabric.nics[1].peers, fabric.nics[1].contexts))
@@ -118,7 +118,7 @@ def test_more_sends_than_the_ring_has_entries_may_be_refused(fabric, keep):
 
 @ON_MODEL
 def test_what_comes_while_the_receiver_closes_is_refused_or_finds_nobody(fabric, keep):
-    """A sender that waits for room, since the receiver keeps no more than 64 messages."""
+    """A sender that waits for space, since the receiver keeps no more than 64 messages."""
     one, other = keep(make_talker(fabric.domain(0), tx_size=256)), keep(make_talker(fabric.domain(1)))
     connect(one, other)
     for number in range(150):

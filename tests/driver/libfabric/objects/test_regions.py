@@ -15,7 +15,7 @@ from amoeba import (
     Op,
 )
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side, refused
 
 READ_WRITE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 

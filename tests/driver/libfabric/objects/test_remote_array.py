@@ -13,22 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tests.driver.batching import KINDS, WORDS, opened, scene_on
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 SHAPE = (4, 8, 2)
 RNG = np.random.default_rng(17)
-
-
-@pytest.fixture(params=KINDS)
-def scene(request):
-    with opened(request.param) as scene:
-        yield scene
-
-
-@pytest.fixture
-def on_model():
-    with opened(KINDS[0]) as scene:
-        yield scene
 
 
 def array_of(scene, shape=SHAPE):

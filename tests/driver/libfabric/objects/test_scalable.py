@@ -22,7 +22,7 @@ from amoeba import (
     rx_addr,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 BITS = 2
@@ -118,7 +118,7 @@ def test_a_vector_without_bits_has_no_receive_contexts(fabric, sides, keep):
 
 
 @ON_MODEL
-def test_removing_a_peer_gives_back_what_its_receive_contexts_took(fabric, sides, region):
+def test_removing_a_peer_releases_what_its_receive_contexts_took(fabric, sides, region):
     client, _ = sides
     free = fabric.nics[0].peers.free
     before = len(free)
@@ -147,7 +147,7 @@ def test_the_address_says_which_contexts_there_are(fabric, sides, keep):
 
 
 @ON_MODEL
-def test_contexts_of_the_nic_are_taken_side_by_side_and_given_back(fabric, keep):
+def test_contexts_of_the_nic_are_taken_side_by_side_and_released(fabric, keep):
     domain = keep(fabric.domain(0))
     most = fabric.nics[0].parameters.contexts
     for _ in range(3):
@@ -284,7 +284,7 @@ def test_what_a_closed_receive_context_was_for_is_refused(sides, region):
 
 
 @ON_MODEL
-def test_entries_about_peers_take_their_room(sides, region):
+def test_entries_about_peers_take_their_space(sides, region):
     client, server = sides
     assert server.rx[0].rx_size_left == server.rx[0].rx_size == 4
     client.tx[0].writedata(bytes(8), 1, 0, region.address, region.key)
@@ -304,7 +304,7 @@ def test_closing_what_contexts_belong_to_closes_them(fabric, sides, resource):
 
 
 @ON_MODEL
-def test_operations_under_way_finish_before_a_context_is_closed(sides, region, memory):
+def test_operations_in_flight_finish_before_a_context_is_closed(sides, region, memory):
     client, _ = sides
     for _ in range(10):
         client.tx[1].atomic(ONE, 0, region.address, region.key, Op.FI_SUM)

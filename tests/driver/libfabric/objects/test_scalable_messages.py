@@ -16,7 +16,7 @@ from amoeba import (
     rx_addr,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
 
 BITS = 2
 TAG = 0x5EED
@@ -190,7 +190,7 @@ def test_nobody_unknown_can_be_chosen_as_a_sender(sides):
 
 
 @ON_MODEL
-def test_receives_are_taken_back_and_take_their_room(sides):
+def test_receives_are_taken_back_and_take_their_space(sides):
     context = sides[1].rx[1]
     left = context.rx_size_left
     context.recv(bytearray(8), context="mine")
@@ -257,7 +257,7 @@ def test_closing_gives_everything_back(fabric, sides):
 
 
 @ON_MODEL
-def test_a_buffer_for_several_messages_is_given_back_as_the_context_s_option_says(sides):
+def test_a_buffer_for_several_messages_is_released_as_the_context_s_option_says(sides):
     client, server = sides
     context, other = server.rx[1], server.rx[0]
     assert context.getopt(*LEAST) == 0
@@ -387,7 +387,7 @@ def test_a_transmit_context_counts_what_it_sends_and_not_that_it_is_read(fabric,
 
 
 @ON_MODEL
-def test_removing_a_peer_gives_back_the_entry_by_which_it_was_read(fabric, sides):
+def test_removing_a_peer_releases_the_entry_by_which_it_was_read(fabric, sides):
     client, server = sides
     free = fabric.nics[1].peers.free
     before = len(free)

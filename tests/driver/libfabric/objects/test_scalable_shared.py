@@ -21,8 +21,8 @@ from amoeba import (
 )
 from amoeba.fi import fi_ep_bind, fi_scalable_ep_bind
 
-from tests.driver.offices import RECEIVED, Office, failure, make_office, text
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, entries, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, entries, refused
+from tests.driver.shared_receives import RECEIVED, Office, failure, make_office, text
 
 LONG = 9000
 

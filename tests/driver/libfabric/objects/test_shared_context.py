@@ -23,7 +23,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
+from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
 
 ONE = np.uint64(1)
 
@@ -271,5 +271,5 @@ def test_a_context_is_a_context_of_the_nic_and_has_a_size(fabric, pair, keep):
 @ON_MODEL
 def test_a_dropped_context_warns(pair):
     context = pair[0].domain.stx_context()
-    with pytest.warns(ResourceWarning, match=r"unclosed <SharedTransmitContext \d 0 of 256 descriptors under way>"):
+    with pytest.warns(ResourceWarning, match=r"unclosed <SharedTransmitContext \d 0 of 256 descriptors in flight>"):
         del context

@@ -3,7 +3,7 @@
 import pytest
 from amoeba import BindFlags, Caps, CqFormat, EpType, Errno, OpFlags, Retransmission, TaggedMsg
 
-from tests.driver.sides import BOTH, ON_MODEL, Side, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, ON_MODEL, Side, entries, idle, make_talker
 
 TAG = 9
 SENT = Caps.FI_TAGGED | Caps.FI_SEND
@@ -39,7 +39,7 @@ def sharing(fabric, keep, receiver):
 
 
 @pytest.mark.parametrize("length", [100, 9000])
-def test_each_message_is_known_by_its_sender_who_hears_of_it_alone(sharing, receiver, length):
+def test_each_message_is_known_by_its_sender_who_is_notified_of_it_alone(sharing, receiver, length):
     for turn in range(2):
         for seed, (side, number) in enumerate(sharing):
             buffer = bytearray(length)
@@ -100,7 +100,7 @@ def test_more_long_messages_than_the_ring_has_entries_may_wait(sharing, receiver
 
 @ON_MODEL
 def test_long_messages_come_back_the_same_way(sharing, receiver):
-    """They are received through the shared ring, too, each into the buffer of whom it was sent to."""
+    """Long messages are received through the shared ring, too, each into the buffer of its addressee."""
     buffers = [bytearray(9000), bytearray(9000)]
     for seed, (side, number) in enumerate(sharing):
         side.endpoint.recv(buffers[seed], context=seed)

@@ -29,9 +29,9 @@ from amoeba import (
     TriggerOp,
 )
 
-from tests.driver.offices import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAGGED, failure, tagged, text
-from tests.driver.parties import MSG, asked
-from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, aligned, entries, idle, make_talker, refused
+from tests.driver.connections import MSG, asked
+from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, aligned, entries, idle, make_talker, refused
+from tests.driver.shared_receives import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAGGED, failure, tagged, text
 
 # Which receive, and whose queue
 

@@ -3,8 +3,8 @@
 import pytest
 from amoeba import Errno, Retransmission
 
-from tests.driver.offices import CLAIM, PEEK, desk, failure, tagged, text
-from tests.driver.sides import ON_MODEL, entries, idle, refused
+from tests.driver.endpoints import ON_MODEL, entries, idle, refused
+from tests.driver.shared_receives import CLAIM, PEEK, desk, failure, tagged, text
 
 
 @ON_MODEL

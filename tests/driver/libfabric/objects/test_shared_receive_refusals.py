@@ -13,8 +13,8 @@ from amoeba import (
     RxAttr,
 )
 
-from tests.driver.offices import MULTI, PEEK, desk, tagged
-from tests.driver.sides import BOTH, ON_MODEL, refused
+from tests.driver.endpoints import BOTH, ON_MODEL, refused
+from tests.driver.shared_receives import MULTI, PEEK, desk, tagged
 
 SHARED = EpAttr(type=EpType.FI_EP_RDM, rx_ctx_cnt=FI_SHARED_CONTEXT)
 

@@ -2,8 +2,8 @@
 
 from amoeba import BindFlags, CompletionQueue, CqFormat, OpFlags, WaitObj
 
-from tests.driver.offices import MULTI, desk
-from tests.driver.sides import BOTH, ON_MODEL, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, ON_MODEL, entries, idle, make_talker
+from tests.driver.shared_receives import MULTI, desk
 
 
 @ON_MODEL
@@ -86,7 +86,7 @@ def test_more_receives_can_be_posted_than_the_nic_keeps(office):
     assert office.context.rx_size_left == 0
     for number in range(most + 6):
         office.send(b"%4d" % number, number % 2)
-        office.sender.queue.read()  # room in its ring: office.send() is not reported
+        office.sender.queue.read()  # space in its ring: office.send() is not reported
         (entry,) = entries(office.sides[number % 2].queue, 1)
         assert (entry.op_context, bytes(buffers[number])) == (number, b"%4d" % number)
 

@@ -4,7 +4,7 @@ import pytest
 from amoeba import FI_ADDR_NOTAVAIL, Errno, OpFlags, Retransmission, TaggedMsg, open_cluster
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, connect, entries, idle, make_talker, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, connect, entries, idle, make_talker, make_talkers
 
 TAG = 5
 MATCHED = OpFlags.FI_MATCH_COMPLETE
@@ -113,7 +113,7 @@ def test_who_becomes_known_while_he_is_read_is_read_on(fabric, strangers):
 
 @ON_MODEL
 def test_who_is_removed_before_he_could_be_read_is_read_as_a_stranger(fabric, keep):
-    """The ring of the receiver has no room for the read at first: it is full of writes to a third one."""
+    """The ring of the receiver has no space for the read at first: it is full of writes to a third one."""
     one, other, third = (keep(make_talker(fabric.domain(nic), tx_size=16)) for nic in (0, 1, 0))
     connect(one, other)
     region = keep(third.domain.mr_reg(bytearray(8), ALL_ACCESS))
@@ -185,7 +185,7 @@ def test_when_the_peer_table_is_full_the_receive_says_so():
         assert buffer == text(5000)
 
 
-def test_strangers_take_turns_where_the_peer_table_has_one_entry_for_them(keep):
+def test_strangers_alternate_where_the_peer_table_has_one_entry_for_them(keep):
     with open_cluster(["model"] * 2, parameters=NicParameters(peers=4, contexts=6)) as fabric:
         receiver = keep(make_talker(fabric.domain(1)))
         senders = [keep(make_talker(fabric.domain(0))) for _ in range(4)]

@@ -9,7 +9,7 @@ from amoeba import Caps, open_cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.driver.sides import ON_MODEL, entries, idle, make_talkers
+from tests.driver.endpoints import ON_MODEL, entries, idle, make_talkers
 
 TAGS = [0, 1, 2, 0x8000_0000_0000_0000, 0xFFFF_FFFF_FFFF_FFFF]
 

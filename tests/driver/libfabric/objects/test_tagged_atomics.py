@@ -16,7 +16,7 @@ from amoeba import (
 )
 from amoeba_model.parameters import NicParameters
 
-from tests.driver.sides import ON_MODEL, aligned, entries, idle, make_talkers, refused
+from tests.driver.endpoints import ON_MODEL, aligned, entries, idle, make_talkers, refused
 
 TAGGED, DATA = OpFlags.FI_TAGGED, OpFlags.FI_REMOTE_CQ_DATA
 NO_FLAGS = OpFlags(0)
@@ -133,7 +133,7 @@ def test_an_atomic_beyond_the_buffer_fails_and_the_receive_stays(talkers, offset
 
 @ON_MODEL
 def test_scattered_operands_meet_a_scattered_buffer(talkers):
-    """What the atomic computes with is what lay in the application's buffers when they were posted."""
+    """The atomic computes with the contents that the buffers had when they were posted."""
     one, other = talkers
     parts = [np.array([1], np.uint64), np.array([2, 3], np.uint64), np.array([4], np.uint64)]
     other.endpoint.trecvv(parts, TAG)

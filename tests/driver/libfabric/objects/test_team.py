@@ -23,7 +23,7 @@ from amoeba import (
 )
 from amoeba.devices.devices import DEVICE_KINDS
 
-from tests.driver.sides import refused
+from tests.driver.endpoints import refused
 
 
 @pytest.fixture(params=DEVICE_KINDS)

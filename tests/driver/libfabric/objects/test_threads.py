@@ -28,7 +28,7 @@ from amoeba.core.locking import guarded
 from amoeba.devices.devices import DEVICE_KINDS
 
 from tests.driver.automatic import LONG, automatic_cluster, eventually
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, entries, make_talkers
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, entries, make_talkers
 
 
 class Crowd:
@@ -67,14 +67,14 @@ def fabric(request):
 
 
 def post(call, *arguments, **options):
-    """Post as soon as there is room."""
+    """Post as soon as there is space."""
     deadline = time.monotonic() + LONG
     while time.monotonic() < deadline:
         try:
             return call(*arguments, **options)
         except TryAgainError:
             time.sleep(0.0005)
-    raise AssertionError("there was no room in time")
+    raise AssertionError("there was no space in time")
 
 
 def test_operations_of_many_threads_are_each_done_once(fabric, pair, target, crowd):

@@ -1,4 +1,7 @@
-"""What ``fi_tostr`` prints: names for numbers."""
+"""``fi_tostr`` prints names for numbers.
+
+Covers ``libfabric/objects/printing.py``.
+"""
 
 import pytest
 from amoeba import Caps, Datatype, EpType, FabricAttr, FiType, Info, MrMode, Op, TriggerOp, TxAttr, tostr, version

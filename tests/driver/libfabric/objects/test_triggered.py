@@ -31,7 +31,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, refused
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER
@@ -394,7 +394,7 @@ def test_every_kind_of_work(pair, to, memory, cntr, done):
 
 
 @ON_MODEL
-def test_a_counters_descriptor_is_readable_while_work_that_it_counts_is_under_way(pair, to, cntr, keep):
+def test_a_counters_descriptor_is_readable_while_work_that_it_counts_is_in_flight(pair, to, cntr, keep):
     client = pair[0]
     done = keep(client.domain.cntr_open(WaitObj.FI_WAIT_FD))
     client.domain.queue_work(DeferredWork(1, cntr, TriggerOp.FI_OP_WRITE, write(client, to, 7), done))

@@ -1,4 +1,4 @@
-"""What ``mypy --strict`` knows of a program that uses the driver."""
+"""``mypy --strict`` checks a program that uses the driver."""
 
 import re
 import subprocess

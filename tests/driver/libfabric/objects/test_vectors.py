@@ -26,7 +26,7 @@ from amoeba_model.registers import DOORBELL_PAGE, Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.driver.sides import ALL_ACCESS, connect, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, connect, make_side, refused
 
 WORD = 8
 ONE = np.uint64(1)

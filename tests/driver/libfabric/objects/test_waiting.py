@@ -23,7 +23,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import ALL_ACCESS, make_side, refused
+from tests.driver.endpoints import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -48,7 +48,7 @@ def selectable(pair, target, keep):
 
 @pytest.fixture
 def told(pair, keep):
-    """(queue with a descriptor that hears of immediate data only, tell(data): let the client say something)."""
+    """(queue with a descriptor that is notified of immediate data only, tell(data): let the client say something)."""
     server, client = pair[1].domain, pair[0]
     queue = keep(server.cq_open(CqFormat.FI_CQ_FORMAT_DATA, WaitObj.FI_WAIT_FD))
     own, peers = keep(server.cq_open()), keep(server.av_open())
@@ -231,7 +231,7 @@ def test_trywait_asks_all_queues(fabric, pair, keep, target):
     assert not fabric.trywait(busy.queue, idle.queue)
 
 
-def test_a_queue_that_hears_of_peers_is_always_readable_as_nobody_else_runs_their_target(told):
+def test_a_queue_that_is_notified_of_peers_is_always_readable_as_nobody_else_runs_their_target(told):
     queue, tell = told
     tell(7)
     data = []

@@ -163,27 +163,27 @@ static void test_short_buffers(void) {
     uint32_t kind;
     char text[8];
     open_all();
-    for (size_t room = 0; room < 16; room++) {
+    for (size_t space = 0; space < 16; space++) {
         memset(guarded, 0xEE, sizeof guarded);
-        length = room;
+        length = space;
         IS(fi_getname(&ep->fid, guarded, &length), -FI_ETOOSMALL);
         IS(length, 16);
-        for (size_t at = room; at < sizeof guarded; at++)
+        for (size_t at = space; at < sizeof guarded; at++)
             IS(guarded[at], 0xEE);
         memset(guarded, 0xEE, sizeof guarded);
-        length = room;
+        length = space;
         OK(fi_av_lookup(av, self, guarded, &length));
-        for (size_t at = room; at < sizeof guarded; at++)
+        for (size_t at = space; at < sizeof guarded; at++)
             IS(guarded[at], 0xEE);
     }
-    for (size_t room = 1; room < 24; room++) {
+    for (size_t space = 1; space < 24; space++) {
         memset(guarded, 0xEE, sizeof guarded);
-        length = room;
+        length = space;
         char name[16];
         size_t sixteen = 16;
         OK(fi_getname(&ep->fid, name, &sixteen));
         fi_av_straddr(av, name, (char *)guarded, &length);
-        for (size_t at = room; at < sizeof guarded; at++)
+        for (size_t at = space; at < sizeof guarded; at++)
             IS(guarded[at], 0xEE);
     }
     IS(fi_eq_read(eq, &kind, &event, 3, 0), -FI_EAGAIN);
@@ -193,7 +193,7 @@ static void test_short_buffers(void) {
     close_all();
 }
 
-/* A read gives as many entries as there is room for, and keeps the others. */
+/* A read gives as many entries as there is space for, and keeps the others. */
 static void test_entries_one_at_a_time(void) {
     struct { struct fi_cq_data_entry entry; uint64_t guard; } place = { .guard = 0xABCD };
     uint64_t one = 1;

@@ -37,7 +37,7 @@ def calls(compiled):
 
 @pytest.fixture
 def run_calls(calls, provider_environment):
-    """Run a test of ``calls.c``: it must end well. What it prints."""
+    """Run a test of ``calls.c``: it must end well. Return its output."""
 
     def run(test, timeout=60, **environment):
         done = subprocess.run(

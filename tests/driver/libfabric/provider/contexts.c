@@ -1,4 +1,4 @@
-/* As many endpoints as there are: prints how many fi_info promises, how many could be enabled, and what refused the next. */
+/* As many endpoints as there are: prints how many fi_info offers, how many could be enabled, and what refused the next. */
 #include "opened.h"
 
 #define MOST 40

@@ -21,7 +21,7 @@ def kept():
     """Objects that Python knows of, and entries of its tables, whosever they are."""
     gc.collect()
     handles = gc.get_objects()
-    tables = [thing for thing in handles if type(thing) in (dict, list, set, collections.deque)]
+    tables = [subject for subject in handles if type(subject) in (dict, list, set, collections.deque)]
     return len(handles), sum(map(len, tables))
 
 

@@ -25,7 +25,7 @@ def test_calls(run_calls, test):
 
 @pytest.mark.long
 def test_calls_on_rtl(run_calls):
-    """What works on the model, and what is refused, on the hardware."""
+    """The calls that work on the model, and those that it refuses, on the hardware."""
     for test in ("everything_works", "failures_are_completions_with_errors", "absurd_numbers"):
         run_calls(test, timeout=200, AMOEBA_DEVICE="rtl")
 

@@ -70,7 +70,7 @@ def pair(start, how):
 
 
 def told(peer, what):
-    """What the peer says of its operation; it has ended well."""
+    """Return the peer's report of its operation; the peer has ended well."""
     error, _, took = peer.hear().rpartition(" ")
     assert error in what, error
     assert float(took) < 1000 * SOON
@@ -87,7 +87,7 @@ def test_peers_know_of_a_process_that_has_ended(start, how):
     told(peer, ("Connection reset by peer", "Transport endpoint is not connected", "Connection refused"))
 
 
-def test_an_operation_under_way_ends_with_its_peer(start):
+def test_an_operation_in_flight_ends_with_its_peer(start):
     server, peer = pair(start, "killed")
     os.kill(server.process.pid, signal.SIGSTOP)
     peer.say()

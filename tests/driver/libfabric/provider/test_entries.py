@@ -22,7 +22,7 @@ STATUSES = ("int", "ssize_t")
 
 
 def argument(parameter, pointers):
-    """What stands for a parameter, and how many of them have been pointers."""
+    """The substitutes of a parameter, and the number of pointers among them."""
     kind = parameter.rpartition(" ")[0]
     if "*" in parameter:
         return f"P({pointers})", pointers + 1

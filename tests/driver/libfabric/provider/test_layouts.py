@@ -1,4 +1,4 @@
-"""What is declared of libfabric's structures is what Debian's headers say, to the byte.
+"""The declarations of libfabric's structures equal Debian's headers, to the byte.
 
 Covers ``libfabric/provider/library.py``.
 """
@@ -14,7 +14,7 @@ cffi = pytest.importorskip("cffi")
 HEADERS = ("fabric", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma", "fi_tagged", "fi_atomic", "fi_trigger",
            "fi_collective")  # fmt: skip
 OURS = {"amoeba_fid", "fi_ops"}
-"""What libfabric has not, or has as a table."""
+"""Structures that libfabric lacks, or has as a table."""
 PADDING = {("fi_triggered_context", "rest")}
 
 

@@ -42,7 +42,7 @@ def test_calls(run_test_of, program, test):
 @pytest.mark.long
 @pytest.mark.timeout(500)
 def test_calls_on_rtl(run_test_of):
-    """What works on the model, and what is refused, on the hardware."""
+    """The calls that work on the model, and those that it refuses, on the hardware."""
     for program, test in ON_RTL:
         run_test_of(program, test, timeout=200, AMOEBA_DEVICE="rtl")
 

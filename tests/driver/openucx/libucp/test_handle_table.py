@@ -8,34 +8,34 @@ from amoeba.openucx.libucp.handle_table import HandleTable
 from amoeba.openucx.libucp.sockaddr import sockaddr_bytes
 
 
-class Thing:
+class Handled:
     pass
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_handles_end_with_their_owners(seed):
     randomness = random.Random(seed)
-    handles, alive = HandleTable(), {}  # number: (thing, owner's number)
+    handles, alive = HandleTable(), {}  # number: (subject, owner's number)
     for _ in range(200):
         if alive and randomness.random() < 0.4:
             gone = {randomness.choice(list(alive))}
-            handles.remove(next(iter(gone)), Thing)
+            handles.remove(next(iter(gone)), Handled)
             while more := {number for number, (_, owner) in alive.items() if owner in gone} - gone:
                 gone |= more
             for number in gone:
                 del alive[number]
-                assert not handles.has(number, Thing)
+                assert not handles.has(number, Handled)
                 with pytest.raises(FabricError):
-                    handles.get(number, Thing)
+                    handles.get(number, Handled)
         else:
             owner = randomness.choice([*alive, None])
-            made = Thing()
+            made = Handled()
             number = handles.add(made, None if owner is None else alive[owner][0])
             alive[number] = made, owner
         assert len(handles) == len(alive), f"seed {seed}"
         assert all(handles.of(made) == number for number, (made, _) in alive.items()), f"seed {seed}"
     for number in [number for number, (_, owner) in alive.items() if owner is None]:
-        handles.remove(number, Thing)
+        handles.remove(number, Handled)
     assert not len(handles)
     assert (handles._owned, handles._owners, handles._numbers_of) == ({}, {}, {})
 
@@ -55,12 +55,12 @@ def test_socket_addresses_are_as_in_c(address, start):
 
 
 def test_objects_made_from_an_owner_are_found_by_their_kind():
-    handles, owner = HandleTable(), Thing()
+    handles, owner = HandleTable(), Handled()
     handles.add(owner)
-    made, other = Thing(), object()
+    made, other = Handled(), object()
     number = handles.add(made, owner)
     handles.add(other, owner)
-    assert handles.made_from(owner, Thing) == [made]
-    assert handles.made_from(made, Thing) == handles.made_from(object(), Thing) == []
-    handles.remove(number, Thing)
-    assert handles.made_from(owner, Thing) == []
+    assert handles.made_from(owner, Handled) == [made]
+    assert handles.made_from(made, Handled) == handles.made_from(object(), Handled) == []
+    handles.remove(number, Handled)
+    assert handles.made_from(owner, Handled) == []

@@ -84,7 +84,7 @@ def test_d5_calls_of_threads_that_outlive_the_nic_are_silent(run_python, code):
 
 @pytest.mark.parametrize("mode", [0, 1, 2], ids=["polling", "waking", "until it may sleep"])
 def test_callbacks_may_wait_for_what_the_progress_thread_does(run_python, mode):
-    """Those of listeners, errors and requests, as in ucxx, whose progress thread makes all calls of its worker."""
+    """Callbacks of listeners, errors and requests, as in ucxx: its progress thread makes all calls of its worker."""
     run_python(CONNECTED, mode=mode)
 
 

@@ -1,4 +1,4 @@
-"""What is declared of UCX's functions and structures is what UCX 1.12.1 and Debian's headers say, to the byte."""
+"""The declarations of UCX's functions and structures equal UCX 1.12.1 and Debian's headers, to the byte."""
 
 import json
 import re
@@ -24,7 +24,7 @@ SMALL = {
     "size_t": {"size_t"},
     "uint64_t": {"uint64_t", "ucp_tag_t", "ucp_datatype_t"},
 }
-"""What stands for which of C's types; everything else is a pointer."""
+"""Our types by C's types; everything else is a pointer."""
 GROWN = {"ucp_request_param_t", "ucp_ep_params_t"}
 """Structures of which 1.13 has a field more."""
 RETURNS = {
@@ -34,7 +34,7 @@ RETURNS = {
 
 
 LATER_NAMES = {"ucp_memh_pack", "ucp_memh_buffer_release", "ucp_rkey_compare", "ucp_dt_query"}
-"""What ucp.h of v1.19.0 declares besides, by comparison of the two files."""
+"""The additional functions in ucp.h of v1.19.0, by comparison of the two files."""
 LATER_SIZES = {
     "ucp_memh_pack_params_t": 16,
     "ucp_memh_buffer_release_params_t": 8,

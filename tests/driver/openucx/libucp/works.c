@@ -60,7 +60,7 @@ static void on_received_nbx(void *request, ucs_status_t status, const ucp_tag_re
     *(void **)user_data = request;
 }
 
-static void test_callbacks_hear_of_messages(void) {
+static void test_callbacks_report_messages(void) {
     char out[16] = "sixteen bytes!!", in[16];
     void *heard = NULL, *receive;
     int times = 0;
@@ -512,7 +512,7 @@ static void test_requests(void) {
 
 int main(int argc, char **argv) {
     static const struct test tests[] = {
-        T(tagged_messages), T(callbacks_hear_of_messages), T(put_and_get), T(atomics), T(active_messages), T(streams),
+        T(tagged_messages), T(callbacks_report_messages), T(put_and_get), T(atomics), T(active_messages), T(streams),
         T(datatypes), T(what_1_12_does_not_have), T(requests),
     };
     return run_test(tests, sizeof tests / sizeof *tests, argc, argv);

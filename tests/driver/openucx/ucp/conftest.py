@@ -41,3 +41,12 @@ def pair(sender, receiver) -> tuple[Entity, Entity]:
     sender.connect(receiver)
     receiver.connect(sender)
     return sender, receiver
+
+
+@pytest.fixture
+def two(models) -> tuple[Entity, Entity]:
+    """(sender, receiver) on two models, connected both ways."""
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    sender.connect(receiver)
+    receiver.connect(sender)
+    return sender, receiver

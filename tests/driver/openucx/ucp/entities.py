@@ -1,4 +1,4 @@
-"""What UCX's own tests call an entity, and waiting for it."""
+"""An entity, as UCX's own tests have it, and waits for it."""
 
 import time
 from collections.abc import Callable

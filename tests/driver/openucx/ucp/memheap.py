@@ -1,4 +1,4 @@
-"""What UCX's tests of memory call a memheap: mapped memory of one entity, and its key on an endpoint of another."""
+"""A memheap, as UCX's tests of memory have it: mapped memory of one entity, and its key on an endpoint of another."""
 
 import itertools
 from dataclasses import dataclass

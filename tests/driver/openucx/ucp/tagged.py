@@ -1,4 +1,4 @@
-"""What tests of tagged messages share."""
+"""Helpers of tests of tagged messages."""
 
 import amoeba.ucp as ucp
 

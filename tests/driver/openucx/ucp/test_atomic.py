@@ -1,4 +1,4 @@
-"""Atomics: UCX's test_ucp_atomic, with a CSWAP that succeeds, and what the header promises of each call.
+"""Atomics: UCX's test_ucp_atomic, with a CSWAP that succeeds, and what the header guarantees of each call.
 
 Covers ``openucx/ucp/calls/atomics.py`` and ``openucx/ucp/atomic_operations.py``.
 """

@@ -120,7 +120,7 @@ def test_destroying_what_is_not_generic_changes_nothing():
     assert source(bytes(8), 1, 0x20).length == 4
 
 
-def test_a_destroyed_datatype_is_gone_but_for_operations_under_way():
+def test_a_destroyed_datatype_is_gone_but_for_operations_in_flight():
     kind = Every()
     datatype = ucp.ucp_dt_create_generic(kind.ops, None)
     outstanding = source(b"abcdef", 3, datatype)

@@ -1,4 +1,4 @@
-"""Endpoints: how they are made, asked and changed; several to one worker, and more than a NIC has room for.
+"""Endpoints: how they are made, asked and changed; several to one worker, and more than a NIC has space for.
 
 Covers ``openucx/ucp/endpoint.py``, ``openucx/ucp/lanes.py`` and ``openucx/ucp/idle_lanes.py``.
 """
@@ -149,7 +149,7 @@ def use_all_lanes(sender, receiver, eps, rounds):
     ucp.ucp_mem_unmap(receiver.context, memory)
 
 
-def test_a_hundred_endpoints_use_all_their_lanes_though_the_nics_have_no_room_for_them():
+def test_a_hundred_endpoints_use_all_their_lanes_though_the_nics_have_no_space_for_them():
     parameters = NicParameters(peers=32, target_pdcs=32)
     with open_adapters(parameters=parameters) as models:
         sender, receiver = Entity(models[0]), Entity(models[1])
@@ -182,7 +182,7 @@ def test_the_lane_that_was_not_used_for_longest_is_closed_for_another():
         assert eps[2].messages.number in sender.worker.peers.open
 
 
-def test_a_worker_that_is_destroyed_while_its_lanes_wait_for_room_wants_none_any_more():
+def test_a_worker_that_is_destroyed_while_its_lanes_wait_for_space_wants_none_any_more():
     with open_adapters(parameters=NicParameters(peers=8)) as models:
         sender, receiver = Entity(models[0]), Entity(models[1])
         models.network.cut(models.nics[1].device)
@@ -193,7 +193,7 @@ def test_a_worker_that_is_destroyed_while_its_lanes_wait_for_room_wants_none_any
         assert not models[0].shortage.waiting
 
 
-def test_workers_on_one_nic_give_each_other_room():
+def test_workers_on_one_nic_give_each_other_space():
     with open_adapters(parameters=NicParameters(peers=8, contexts=8)) as models:
         first, second, receiver = Entity(models[0]), Entity(models[0]), Entity(models[1])
         for entity in (first, second, first):

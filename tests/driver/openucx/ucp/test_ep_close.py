@@ -192,7 +192,7 @@ def test_an_endpoint_that_only_the_other_end_has_made_vanishes_with_its_peer(mod
     assert got == b"again"
 
 
-def test_closing_gives_back_every_entry_of_the_peer_table(models):
+def test_closing_releases_every_entry_of_the_peer_table(models):
     sender, receiver = Entity(models[0]), Entity(models[1])
     free = len(models.nics[0].peers.free)
     for _ in range(3):

@@ -192,7 +192,7 @@ def test_a3_a_flush_called_after_a_forced_close_knows_nothing_of_that_endpoint(m
     operations.poison(receiver)
 
 
-def test_a3_all_that_waits_for_room_in_the_ring_is_cancelled_too(models):
+def test_a3_all_that_waits_for_space_in_the_ring_is_cancelled_too(models):
     sender, receiver = Entity(models[0]), Entity(models[1])
     operations = posted(sender, receiver, "put_batch")
     more = [operations.batch(kind) for kind in ("put_batch", "get_batch", "atomic_batch") for _ in range(4)]

@@ -20,7 +20,7 @@ def test_versions_are_ordered_as_numbers():
     assert ucp.UCP_VERSION(1, 9) < ucp.UCP_VERSION(1, 12) < ucp.UCP_VERSION(2, 0)
 
 
-def test_the_text_has_the_form_that_the_document_promises():
+def test_the_text_has_the_form_that_the_document_guarantees():
     assert re.fullmatch(r"\d+\.\d+\.\d+", ucp.ucp_get_version_string())
 
 

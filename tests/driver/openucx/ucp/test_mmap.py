@@ -124,7 +124,7 @@ def test_fixed(near):
         ucp.ucp_mem_unmap(receiver.context, memh)
 
 
-def test_a_hint_is_followed_where_there_is_room_and_else_ignored(near):
+def test_a_hint_is_followed_where_there_is_space_and_else_ignored(near):
     _, receiver = near
     free = map_pages(PAGE)
     start = address_of(free)
@@ -192,7 +192,7 @@ def test_a_read_only_buffer_can_be_read_by_peers(near):
     assert ucp.ucp_rkey_ptr(rkey, query(memh).address).readonly
 
 
-def test_unmapping_refuses_what_comes_and_loses_nothing_that_is_under_way(near):
+def test_unmapping_refuses_what_comes_and_loses_nothing_that_is_in_flight(near):
     sender, receiver = near
     heap = memheap(receiver, sender, 8192)
     buffers = [bytes([index]) * 3000 for index in range(30)]

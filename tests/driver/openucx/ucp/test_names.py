@@ -22,12 +22,12 @@ SPECIFICATION = ROOT.parent / "shared" / "spec" / "ucp.h-api-text.txt"
 """The header's comments, in its order, declarations left out."""
 COUNTS = {"functions": 93, "macros": 2, "enumerations": 36, "structures": 22, "deprecated": 18, "types": 34}
 OUR_OWN = {"ucs_cpu_set_t", "ucs_sock_addr_t"}
-"""What is called as UCX would call it, and is no part of the table."""
+"""Names in UCX's manner that are no part of the table."""
 STATUS_POINTERS = {"ucs_status_ptr_t", "UCS_PTR_IS_ERR", "UCS_PTR_STATUS", "UCS_STATUS_PTR"}
 """A status in a pointer: here None, a request or an exception."""
 NO_DECLARATIONS = STATUS_POINTERS | {"ucp_client_server", "ucp_hello_world", "ucp_request", "ucp_request_size"}
 NO_DECLARATIONS |= {"ucp_atomic_fetch", "ucp_dt_make_config"}
-"""What the text mentions beside the API: examples, internals, a family of functions, and a misprint."""
+"""Names in the text beside the API: examples, internals, a family of functions, and a misprint."""
 
 CALLABLE = API["functions"] + API["macros"] + API["deprecated"]
 HELPERS = API["helpers"]
@@ -82,7 +82,7 @@ def test_members_are_names_of_their_own(row):
 
 @each(ENUMERATIONS)
 def test_bits_combine_and_what_is_counted_does_not(row):
-    """What is counted begins with 0."""
+    """Counted values begin with 0."""
     base = enum.IntEnum if 0 in row["members"].values() else enum.IntFlag
     assert issubclass(getattr(ucp, row["name"]), base)
 
@@ -102,7 +102,7 @@ def test_a_structure_with_a_mask_is_empty_and_its_fields_are_named(row):
 
 @each([row for row in STRUCTURES if has_field_mask(row)])
 def test_every_field_has_its_bit_and_every_bit_its_field(row):
-    """Of flags above them, and of the older names of the same bit, there is none."""
+    """Of flags above them, and of the older names of the same bit, the table has no row."""
     bits = getattr(ucp, row["name"]).fields_by_bit()
     assert list(bits) == [each["name"] for each in row["fields"][1:]]
     covering = [

@@ -1,4 +1,4 @@
-"""Peers that die: who is told, and how everything under way ends (UCX: test_ucp_peer_failure).
+"""Peers that die: who is told, and how everything in flight ends (UCX: test_ucp_peer_failure).
 
 Covers ``openucx/ucp/keepalive.py``.
 """

@@ -1,4 +1,4 @@
-"""What the structure of an ``_nbx`` call says, as operations read it: what taken() says, but fast."""
+"""The structure of an ``_nbx`` call, as operations read it: the result of taken(), but fast."""
 
 import itertools
 import random
@@ -92,7 +92,7 @@ def test_fields_that_do_not_count_are_not_looked_at():
         assert (read.datatype, read.flags, read.callback, read.recv_info) == (8, 0, None, None)
 
 
-def test_older_callbacks_hear_of_no_user_data():
+def test_older_callbacks_are_notified_of_no_user_data():
     heard = []
     read = old_param(lambda *told: heard.append(told), immediate=False)
     assert not read.immediate

@@ -1,4 +1,4 @@
-"""Put and get: UCX's test_ucp_rma, and what the header promises of each call.
+"""Put and get: UCX's test_ucp_rma, and what the header guarantees of each call.
 
 Covers ``openucx/ucp/memory_operations.py``, ``openucx/ucp/calls/rma.py`` and ``openucx/ucp/calls/blocking.py``.
 """
@@ -144,7 +144,7 @@ def test_puts_and_gets_arrive_whatever_the_network_does(seed):
 # Requests and callbacks
 
 
-def test_a_callback_hears_of_the_end_once_with_its_user_data(pair):
+def test_a_callback_is_notified_of_the_end_once_with_its_user_data(pair):
     sender, receiver = pair
     heap, heard = memheap(receiver, sender, 4096), []
     param = ucp.ucp_request_param_t(cb=lambda *told: heard.append(told), user_data="mine")
@@ -343,7 +343,7 @@ def test_bounds_and_rights_are_the_nics_and_the_next_flush_tells_them(pair):
     got = ucp.ucp_get_nbx(sender.ep, bytearray(90), 90, heap.address + 4000, heap.rkey)
     bad = ucp.ucp_get_nbx(sender.ep, bytearray(97), 97, heap.address + 4000, heap.rkey)
     assert (finish(got, sender), finish(bad, sender)) == (OK, outside)
-    assert flush(sender, "worker") == OK, "who has a request hears of its error there"
+    assert flush(sender, "worker") == OK, "a request reports its error"
     for each, was in zip((heap, readable, writable), before, strict=True):
         assert (each.bytes == was).all()
 

@@ -116,7 +116,7 @@ def test_both_ends_know_their_socket_addresses(connected):
 
 @pytest.mark.parametrize("closer", ["client", "server"])
 @pytest.mark.parametrize("force", [False, True])
-def test_when_one_end_is_closed_the_other_hears_of_it_and_can_be_closed(models, closer, force):
+def test_when_one_end_is_closed_the_other_is_notified_of_it_and_can_be_closed(models, closer, force):
     # UCX: onesided_disconnect
     client, server = Entity(models[0]), Server(models[1])
     handlers = Handler(), Handler()
@@ -167,7 +167,7 @@ def test_data_that_was_sent_before_a_flushing_close_arrives(models):
 
 
 @pytest.mark.parametrize("handled", [True, False])
-def test_who_is_rejected_hears_of_it_and_so_do_his_messages(models, handled):
+def test_who_is_rejected_is_notified_of_it_and_so_are_his_messages(models, handled):
     # UCX: reject
     client, server = Entity(models[0]), Server(models[1])
     handler = Handler()

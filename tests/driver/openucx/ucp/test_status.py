@@ -58,7 +58,7 @@ def test_classes_are_also_what_python_calls_them():
 
 @pytest.mark.parametrize("status", ERRORS)
 def test_errors_survive_pickling_and_copying(status):
-    error = ucs_error(status, "what happened", 7)
+    error = ucs_error(status, "a failure", 7)
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is type(error)
         assert str(other) == str(error)

@@ -87,7 +87,7 @@ class Arena:
         ucp.ucp_worker_flush(self.sender.worker)
 
     def outcome(self, call, reply):
-        """What a call returns and changes, or what it raises; then it has posted nothing."""
+        """The result and the effects of a call, or its exception; then the call has posted nothing."""
         self.heap.bytes[:16] = np.frombuffer(WAS.to_bytes(8, "little") * 2, np.uint8)
         self.told.clear()
         lane = self.sender.ep.memory
@@ -258,7 +258,7 @@ class Number(int):
 
 
 def both_ways(chance, lane, send):
-    """What ``send`` does or raises, of a count that a straight path takes and of one that it does not."""
+    """The effects of ``send`` on both paths: with a count that a straight path takes, and one that it refuses."""
     data = either(chance, chance.randbytes(chance.randrange(1, 10)), None, "text")
     data = bytearray(data) if isinstance(data, bytes) and chance.random() < 0.3 else data
     size = either(chance, len(data) if data else 1, 0, 3, 2**65, -1)

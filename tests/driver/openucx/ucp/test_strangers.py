@@ -149,7 +149,7 @@ def test_endpoints_that_one_nic_makes_unasked_leave_places_for_others(models, mo
     wait_for(lambda: len(came) == 2, greedy, victim)
 
 
-def test_when_all_places_are_taken_the_nic_with_the_most_makes_room(models, monkeypatch):
+def test_when_all_places_are_taken_the_nic_with_the_most_makes_space(models, monkeypatch):
     monkeypatch.setattr("amoeba.openucx.ucp.wireup._MAX_UNASKED", 6)
     greedy, honest, victim = Entity(models[0]), Entity(models[1]), Entity(models[1])
     eps = [greedy.connect(victim, err_mode=PEER) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is promised of them.
+"""Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is guaranteed of them.
 
 Covers ``openucx/ucp/calls/streams.py``.
 """
@@ -60,14 +60,6 @@ def take_data(ep, size, *entities):
     return b"".join(taken)
 
 
-@pytest.fixture
-def two(models):
-    sender, receiver = Entity(models[0]), Entity(models[1])
-    sender.connect(receiver)
-    receiver.connect(sender)
-    return sender, receiver
-
-
 # UCX's tests
 
 
@@ -83,7 +75,7 @@ def test_send_recv_data(pair):
 
 
 def test_send_recv_no_ep(models):
-    """What comes before the receiver has made its endpoint is kept, and not reported before."""
+    """Data from before the receiver's endpoint is kept, and not reported before."""
     sender, receiver = Entity(models[0]), Entity(models[1])
     ep = sender.connect(receiver)
     send(ep, b"early bird")
@@ -264,7 +256,7 @@ def test_recv_ep_cleanup(two, connected):
 
 
 def test_drop_data(two):
-    """What is unread when the endpoint is closed is dropped, and the inbox has its buffers back."""
+    """Unread data is dropped when the endpoint is closed, and the inbox has its buffers back."""
     sender, receiver = two
     request = send(sender.ep, bytes(100_000))
     assert finish(request, *two) == OK
@@ -331,7 +323,7 @@ def test_send_recv_nb(two):
     assert [int(buffer) for buffer in buffers] == list(range(20))
 
 
-# What else is promised
+# What else is guaranteed
 
 
 def test_data_survives_a_bad_link():

@@ -16,7 +16,7 @@ def couple(models):
 
 
 def test_cancel_exp(pair):
-    """It is over when the call returns, its callback was called once, and the buffer stays as it is."""
+    """The receive is over when the call returns: its callback was called once, and the buffer stays as it is."""
     sender, receiver = pair
     told = []
     buffer = bytearray(b"keep")
@@ -53,7 +53,7 @@ def test_cancel_of_what_was_met(couple):
     request = receive(receiver, buffer, 1)
     send(sender, 1, b"here")
     for _ in range(50):
-        sender.progress()  # it lies there, and the receiver has not heard of it
+        sender.progress()  # it lies there, and the receiver does not know it yet
     ucp.ucp_request_cancel(receiver.worker, request)
     assert finish(request, sender, receiver) == OK
     assert buffer == b"here"
@@ -61,7 +61,7 @@ def test_cancel_of_what_was_met(couple):
     assert request.code == OK
 
 
-def test_cancel_of_a_long_message_under_way(couple):
+def test_cancel_of_a_long_message_in_flight(couple):
     sender, receiver = couple
     buffer = bytearray(200_000)
     request = receive(receiver, buffer, 1)

@@ -98,7 +98,7 @@ def test_the_first_posted_wins_however_specific(couple):
 
 
 def test_send_recv_exp_unexp(couple):
-    """What came first is received first, whatever was long."""
+    """The first message is received first, long or not."""
     sender, receiver = couple
     lengths = [8, 10_000, 8, 10_000, 0]
     arrive(sender, receiver, [(1, bytes([index]) * length) for index, length in enumerate(lengths)])

@@ -69,7 +69,7 @@ def scattered(data, writable):
 
 
 class Side:
-    """What one end sends or receives: (buffer, count, datatype), and how to see what is there."""
+    """The buffer of one end: (buffer, count, datatype), and a function that shows its content."""
 
     def __init__(self, kind, data, *, writable=False):
         self.generic = None
@@ -91,7 +91,7 @@ class Side:
         return bytes(buffer[::-1] if self.generic else buffer)
 
     def done(self):
-        """The application's state has been given back, once."""
+        """The application's state has been released, once."""
         if self.generic:
             assert self.generic.finished == [1]
             ucp.ucp_dt_destroy(self.generic.datatype)
@@ -201,7 +201,7 @@ def test_messages_in_any_order_of_receives_over_links_that_lose_double_reorder_a
 @pytest.mark.parametrize("length", [8, 9000])
 @pytest.mark.parametrize("expected", [True, False])
 def test_generic_err_exp_and_unexp(couple, length, expected):
-    """What unpacking says is the receive's status; the sender hears of a success."""
+    """The receive has the status of unpacking; the sender is notified of a success."""
     sender, receiver = couple
     place = Side("generic", bytes(length))
     place.generic.refuses = int(ucp.UcsStatus.UCS_ERR_NO_MEMORY)

@@ -10,7 +10,7 @@ from tests.driver.openucx.ucp.entities import Entity, wait_for
 
 
 def collect(entity):
-    """What comes as chunks of streams, with the endpoints that it came to."""
+    """The chunks of streams that come, with their endpoints."""
     got = []
 
     def take(endpoint, header, letter):

@@ -112,7 +112,7 @@ def test_what_callbacks_raise_does_not_keep_a_worker_from_being_destroyed(models
     assert sender.worker.closed
 
 
-def test_a_destroyed_worker_gives_back_everything():
+def test_a_destroyed_worker_releases_everything():
     with open_adapters(retransmission=Retransmission(2000, 1)) as models:
         nic = models.nics[0]
         sender, receiver = Entity(models[0]), Entity(models[1])
@@ -138,7 +138,7 @@ def test_many_operations_of_one_endpoint_do_not_hold_up_anothers(models):
 
 
 def test_what_a_program_forgets_ends_with_what_it_was_made_from():
-    """It knows itself, so that the collector would end it: in the middle of anything that its NIC does."""
+    """The worker refers to itself, so that the collector would end it, in the middle of any work of its NIC."""
     models = open_adapters()
     entity = Entity(models[0])
     entity.connect(entity)

@@ -274,7 +274,7 @@ def test_a_callback_that_raises_stops_nothing(mode, monkeypatch):
         run(program())
 
 
-def test_init_comes_first_and_reset_makes_room_for_another():
+def test_init_comes_first_and_reset_makes_space_for_another():
     ucxx.init(options={"RNDV_THRESH": "64k"})
     try:
         assert ucxx.get_config()["RNDV_THRESH"] == "64k"

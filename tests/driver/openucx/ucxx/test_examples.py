@@ -54,7 +54,7 @@ def free_port() -> str:
 
 
 def hello(*options: str, **variables: str) -> tuple[tuple[str, int], tuple[str, int]]:
-    """What a server and a client of hello world say."""
+    """The outputs of a server and a client of hello world."""
     port = free_port()
     server = start("ucp_hello_world.py", "-p", port, *options, **variables)
     line_with(server, "waiting for a client")

@@ -69,7 +69,7 @@ def test_several_buffers_arrive_as_one_whatever_their_sizes(parties, count):
     assert [each.py_buffer.nbytes for each in receive.get_requests()] == [each.nbytes for each in frames]
 
 
-def test_receives_of_several_buffers_with_one_tag_take_turns(parties):
+def test_receives_of_several_buffers_with_one_tag_alternate(parties):
     receives = [parties.ba.tag_recv_multi(9) for _ in range(3)]
     for number in range(3):
         parties.ab.tag_send_multi([bytes([number]) * size for size in (1, 3000)], 9)

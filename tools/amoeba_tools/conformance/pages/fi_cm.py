@@ -337,7 +337,7 @@ page.leave(
 page.leave(
     "fi_shutdown",
     "Cancelled completions are written before it returns.",
-    "Differs: operations under way end as they would, receives are cancelled by fi_cancel "
+    "Differs: operations in flight end as they would, receives are cancelled by fi_cancel "
     "([libfabric.md](libfabric.md#fi_cm3)).",
 )
 page.leave(

@@ -287,7 +287,7 @@ page.leave(
 page.leave(
     "fi_cntr_control: FI_GETOPSFLAG, FI_SETOPSFLAG",
     "Default flags of a counter.",
-    "There are none that a counter could have.",
+    "A counter has no default flags.",
 )
 page.leave(
     "NOTES",

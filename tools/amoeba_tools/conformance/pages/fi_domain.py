@@ -4,9 +4,9 @@ import dataclasses
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError
-from amoeba.libfabric.objects.attributes import DomainAttr, Info
 from amoeba.libfabric.objects.constants import AvType, BindFlags, EqEvent, MrMode, Progress, ResourceMgmt, Threading
 from amoeba.libfabric.objects.endpoints.connected import ConnectedEndpoint
+from amoeba.libfabric.objects.structures import DomainAttr, Info
 
 from amoeba_tools.conformance.connected import Parties
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error
@@ -150,9 +150,9 @@ page.leave(
 )
 page.leave(
     "resource_mgmt: FI_RM_ENABLED",
-    "What is full is told by FI_EAGAIN, what the peer has no room for is tried again, wrong RMA fails.",
+    "Full queues return FI_EAGAIN, messages without space at the peer are tried again, wrong RMA fails.",
     "`fi_endpoint.a_full_endpoint_says_so_and_goes_on_after_reading`, "
-    "`fi_msg.messages_beyond_what_is_kept_wait_for_room`, `fi_mr.accesses_outside_the_region_are_refused`",
+    "`fi_msg.messages_beyond_what_is_kept_wait_for_space`, `fi_mr.accesses_outside_the_region_are_refused`",
 )
 page.leave(
     "resource_mgmt: FI_RM_DISABLED",

@@ -354,7 +354,7 @@ def a_refused_operation_leaves_no_trace(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(8))
 
 
-@page("ERRORS: FI_EAGAIN", "What waits because of the other side goes on when that has room again.")
+@page("ERRORS: FI_EAGAIN", "Operations that wait for the other side go on when that has space again.")
 def operations_wait_for_a_target_that_does_not_read(pair: Pair) -> None:
     """Send more data than the target's queue holds, and read it when all is posted: everything arrives, in order."""
     count = 2 * pair.info.rx_attr.size + 100

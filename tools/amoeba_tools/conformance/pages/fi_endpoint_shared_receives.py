@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import EpAttr, RxAttr
 from amoeba.libfabric.objects.constants import FI_SHARED_CONTEXT, BindFlags, Caps, CqFormat, EpType, OpFlags
 from amoeba.libfabric.objects.endpoints.shared_receive import SharedReceiveContext
 from amoeba.libfabric.objects.operations.vectors import TaggedMsg
 from amoeba.libfabric.objects.queues.counters import Counter
+from amoeba.libfabric.objects.structures import EpAttr, RxAttr
 
 from amoeba_tools.conformance.expectations import expect_equal, expect_error
 from amoeba_tools.conformance.pages.fi_cntr import becomes

@@ -2,7 +2,6 @@
 
 from amoeba import fi
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import EpAttr, Info
 from amoeba.libfabric.objects.constants import (
     BindFlags,
     Control,
@@ -13,6 +12,7 @@ from amoeba.libfabric.objects.constants import (
     OpFlags,
     OptionLevel,
 )
+from amoeba.libfabric.objects.structures import EpAttr, Info
 
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error
 from amoeba_tools.conformance.pages.fi_cntr import becomes, values_of
@@ -142,14 +142,14 @@ def sizes_of_connection_data_are_read_only(pair: Pair) -> None:
     """Read the option of connected endpoints; setting the option fails."""
     endpoint = pair.keep(pair.domain.endpoint(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))))
     size = endpoint.getopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE)
-    expect(size > 0, f"expected room for data, got {size}")
+    expect(size > 0, f"expected space for data, got {size}")
     with expect_error("setopt", Errno.FI_EOPNOTSUPP, Errno.FI_ENOPROTOOPT, Errno.FI_EINVAL):
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE, size)
 
 
 @page("fi_setopt: FI_OPT_MIN_MULTI_RECV", "The option can be set, and reads as set.", needs={"messages"})
 def options_are_told_as_they_were_set(pair: Pair) -> None:
-    """Set and get the option; fi_msg.a_multi_receive_ends_when_too_little_room_is_left checks its effect."""
+    """Set and get the option; fi_msg.a_multi_receive_ends_when_too_little_space_is_left checks its effect."""
     endpoint = pair.talker().endpoint
     for size in (0, 1, 4096):
         endpoint.setopt(_LEVEL, EndpointOption.FI_OPT_MIN_MULTI_RECV, size)
@@ -163,7 +163,7 @@ def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
     with pair.fabric.frozen():  # nothing ends before all are posted
         for _ in range(2):
             left = near.endpoint.tx_size_left
-            expect(left >= 1, f"expected room, got {left}")
+            expect(left >= 1, f"expected space, got {left}")
             count = max(1, left // 2)
             for _ in range(count):
                 near.endpoint.writemsg(message(memory, pattern(8)), OpFlags.FI_MORE)
@@ -174,7 +174,7 @@ def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
             near.endpoint.write(pattern(8), *memory.at())
     near.finish_all(near.endpoint.tx_size)
     near.nothing_more()
-    expect_equal("room afterwards", near.endpoint.tx_size_left, near.endpoint.tx_size)
+    expect_equal("free space afterwards", near.endpoint.tx_size_left, near.endpoint.tx_size)
 
 
 # Order and types
@@ -194,7 +194,7 @@ def sends_do_not_overtake_reads(pair: Pair) -> None:
     expect_equal("result", bytes(result), pattern(LONG))
 
 
-@page("type: FI_EP_DGRAM", "Message boundaries are maintained; messages have a most size, RMA there is none.")
+@page("type: FI_EP_DGRAM", "Message boundaries are maintained. Messages have a maximum size. There is no RMA.")
 def datagrams_keep_their_boundaries(pair: Pair) -> None:
     """Send between two endpoints of this side the longest message, and one byte more."""
     (info,) = pair.fabric.getinfo(Info(ep_attr=EpAttr(type=EpType.FI_EP_DGRAM)))[pair.nic : pair.nic + 1]

@@ -5,7 +5,6 @@ from typing import Any
 
 from amoeba import fi
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.constants import (
     AddrFormat,
     AvType,
@@ -26,6 +25,7 @@ from amoeba.libfabric.objects.constants import (
     TriggerOp,
 )
 from amoeba.libfabric.objects.fabric import Fabric
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
 
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error
 from amoeba_tools.conformance.pages.fi_getinfo import granted, refused

@@ -5,8 +5,8 @@ import threading
 
 from amoeba import fi
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import DomainAttr, EpAttr, Info, RxAttr, TxAttr
 from amoeba.libfabric.objects.constants import Caps, EpType, Mode, MrMode, MsgOrder, OpFlags
+from amoeba.libfabric.objects.structures import DomainAttr, EpAttr, Info, RxAttr, TxAttr
 
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error
 from amoeba_tools.conformance.pages.fi_rma import pattern

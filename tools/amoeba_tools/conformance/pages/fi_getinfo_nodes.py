@@ -3,8 +3,8 @@
 import ipaddress
 
 from amoeba.core.errno import Errno
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.constants import Caps, InfoFlags
+from amoeba.libfabric.objects.structures import Info
 from amoeba.nic.address import EndpointAddress
 
 from amoeba_tools.conformance.expectations import expect, expect_equal, expect_error

@@ -150,7 +150,7 @@ def wrong_sends_are_refused(pair: Pair) -> None:
     receive = pair.receive(8)
     with expect_error("an unknown peer", Errno.FI_EINVAL):
         endpoint.send(b"x", peer + 999)
-    with expect_error("what is no buffer", Errno.FI_EINVAL):
+    with expect_error("an invalid buffer", Errno.FI_EINVAL):
         endpoint.send("text", peer)
     with expect_error("a flag of receives", Errno.FI_EBADFLAGS):
         endpoint.send(b"x", peer, flags=MULTI)

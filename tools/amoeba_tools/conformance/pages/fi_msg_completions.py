@@ -131,7 +131,7 @@ def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
 
 
 @page("fi_endpoint(3): FI_EP_RDM", "Flow control applies: no message is lost for lack of space.")
-def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
+def messages_beyond_what_is_kept_wait_for_space(pair: Pair) -> None:
     """Send more than the NICs here keep before the first receive: each is received once, in order."""
     near, count = pair.talker(tx_size=128), _KEPT + 20
     for index in range(count):

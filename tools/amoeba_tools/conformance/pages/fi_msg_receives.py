@@ -120,7 +120,7 @@ def a_multi_receive_aligns_all_messages_but_the_first(pair: Pair) -> None:
 
 
 @page("FLAGS: FI_MULTI_RECV", "The buffer is released when less than FI_OPT_MIN_MULTI_RECV of it is left.")
-def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
+def a_multi_receive_ends_when_too_little_space_is_left(pair: Pair) -> None:
     """Leave 80 and then 16 of 144 bytes, of which 16 is less than 17; the next receive gets the third message."""
     near = pair.talker()
     near.endpoint.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV, 17)

@@ -233,7 +233,7 @@ def searches_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> No
 
 
 @page("FLAGS: FI_PEEK", "No more data is returned than the buffer holds, or the message has.")
-def a_peek_brings_no_more_than_there_is_room_for(pair: Pair) -> None:
+def a_peek_brings_no_more_than_there_is_space_for(pair: Pair) -> None:
     """Search with a shorter and a longer buffer; bytes behind the returned data stay."""
     near = pair.talker()
     near.get(b"message", tag=TAG)

@@ -1,5 +1,5 @@
 "use strict";
-// Draws recordings: a map of all the time, tracks of what is under way and of the buses, and a row for each operation.
+// Draws recordings: a map of all the time, tracks of the operations in flight and of the buses, and a row for each operation.
 // Cycles are counted from the first event. `view` is the piece of time that is shown.
 
 const LABELS = 270;  // pixels left of the time

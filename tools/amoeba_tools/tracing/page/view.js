@@ -51,7 +51,7 @@ function drawMap() {
   context.fillStyle = colours.host;
   means.forEach((mean, x) => context.fillRect(LABELS + x, height - 2 - mean / most * (height - 6), 1, mean / most * (height - 6) + 2));
   context.fillStyle = colours.dim;
-  context.fillText("operations under way", 8, height / 2);
+  context.fillText("operations in flight", 8, height / 2);
   const left = LABELS + view.from / run.length * across, right = LABELS + view.to / run.length * across;
   context.strokeStyle = colours.edge; context.lineWidth = 1.5;
   context.strokeRect(left, 1, Math.max(right - left, 3), height - 2);

@@ -9,7 +9,6 @@ from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.handshake import Listening, Note, bind, reject
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.lines import JsonLines
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.connections import (
     CM_DATA_SIZE,
     PROTOCOL,
@@ -21,6 +20,7 @@ from amoeba.libfabric.objects.connections import (
 )
 from amoeba.libfabric.objects.constants import EndpointOption, EpType, EqEvent, OptionLevel
 from amoeba.libfabric.objects.queues.event_queue import EventQueue
+from amoeba.libfabric.objects.structures import Info
 
 __all__ = ["PassiveEndpoint"]
 

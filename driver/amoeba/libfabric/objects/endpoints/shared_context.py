@@ -39,5 +39,5 @@ class SharedTransmitContext(FabricObject):
             self._context.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{self._ring.outstanding} of {self.tx_size} descriptors under way"
+        state = "closed" if self.closed else f"{self._ring.outstanding} of {self.tx_size} descriptors in flight"
         return f"<SharedTransmitContext {self._context.number} {state}>"

@@ -217,7 +217,7 @@ class Operations(FabricObject):
         if bits & _INJECT and length > INJECT_SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"at most {INJECT_SIZE} bytes can be injected, got {length}")
         if bits & _INJECT and bits & _TRIGGER:
-            raise fabric_error(Errno.FI_EBADFLAGS, "what waits for a counter is read when it is posted, not now")
+            raise fabric_error(Errno.FI_EBADFLAGS, "a triggered operation reads its buffer when posted, not now")
         operation.more = bits & _MORE
         if bits & _REPORT:
             operation.silent = False

@@ -210,7 +210,7 @@ class CompletionQueue(HasDescriptor, Gathering[E]):
     ) -> None:
         wait_set = wait_set_of("completion queues", wait_obj, wait_set, domain._parent)
         if size < 0:
-            raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more entries, got {size}")
+            raise fabric_error(Errno.FI_EINVAL, f"a queue has space for 0 or more entries, got {size}")
         described = by_descriptor(wait_obj, wait_set)
         unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format

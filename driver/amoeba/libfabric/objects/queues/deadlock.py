@@ -19,6 +19,6 @@ def check_deadlock(device: Device) -> None:
     if network is not None and network.repeatable and alone():
         raise fabric_error(
             Errno.FI_EOPBADSTATE,
-            "nothing is under way, and nobody else is there to end the wait: "
+            "nothing is in flight, and nobody else is there to end the wait: "
             "begin something first, or give a timeout",
         )

@@ -10,10 +10,10 @@ from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.locking import Locker
 from amoeba.core.waiting import WAIT_SLICE, Source, Sources, WaitFd
-from amoeba.libfabric.objects.attributes import Info
 from amoeba.libfabric.objects.checks import check_enum, check_flags, check_number, check_timeout
 from amoeba.libfabric.objects.constants import EqEvent, EqFlags, WaitObj
 from amoeba.libfabric.objects.queues.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.libfabric.objects.structures import Info
 
 __all__ = ["EqCmEntry", "EqEntry", "EqErrEntry", "Event", "EventQueue"]
 

@@ -345,7 +345,7 @@ def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
         NEW,
     ),
 )
-def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
+def a_message_in_flight_calls_back_once(pair: Pair, call: Call) -> None:
     """Call back with request and UCS_OK, not inside the call."""
     sender, old = call
     heard, calls = Heard(pair, old=old), Calls()

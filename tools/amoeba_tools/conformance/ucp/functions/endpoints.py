@@ -116,7 +116,7 @@ def a_closed_endpoint_cannot_be_used(pair: Pair, call: Close) -> None:
     (close_nb, 2533, "One from ucp_ep_close_mode value.", by_nb),
     (close_nbx, 2562, "The exact set of flags is defined by ucp_ep_close_flags_t.", by_nbx),
 )
-def by_force_what_is_under_way_is_canceled(pair: Pair, call: Close) -> None:
+def by_force_what_is_in_flight_is_canceled(pair: Pair, call: Close) -> None:
     """End a synchronous send without receive by CANCELED; without error handling the call is refused."""
     near, _far = pair.couple(err_mode=PEER)
     calls = Calls()

@@ -82,7 +82,7 @@ def all_before_it_is_done_at_both_ends(pair: Pair, call: Any) -> None:
     (worker_nb, 4534, "NULL - The flush operation was completed immediately.", by_worker_nb),
     (worker_nbx, 4565, "NULL - The flush operation was completed immediately.", by_worker_nbx),
 )
-def with_nothing_under_way_it_is_over(pair: Pair, call: Any) -> None:
+def with_nothing_in_flight_it_is_over(pair: Pair, call: Any) -> None:
     """Flush without outstanding operations: no request and no callback."""
     calls = Calls()
     expect_equal("what the call returned", call(pair, calls), None)

@@ -103,7 +103,7 @@ def who_calls_is_told(pair: Pair) -> None:
     "If the remote initiator endpoint has set an ucp_ep_params_t::err_handler, it will be invoked with "
     "status UCS_ERR_REJECTED.",
 )
-def a_rejected_client_hears_of_it(pair: Pair) -> None:
+def a_rejected_client_is_notified_of_it(pair: Pair) -> None:
     """Expect one call of its error handler."""
     (_server, listener, requests), client = listening(pair), pair.entity(0)
     heard: list[Any] = []

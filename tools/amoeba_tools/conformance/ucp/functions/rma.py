@@ -208,7 +208,7 @@ def a_put_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Call) -> None
         by_get_nbx,
     ),
 )
-def an_operation_under_way_calls_back_once(pair: Pair, call: Call) -> None:
+def an_operation_in_flight_calls_back_once(pair: Pair, call: Call) -> None:
     """Call back with request and UCS_OK, from progress; without a callback the request has the status."""
     region, calls, buffer = pair.memory(pattern(LONG)), Calls(), bytearray(pattern(LONG))
     request = call(pair.near.ep, buffer, LONG, region.address, region.rkey, calls)

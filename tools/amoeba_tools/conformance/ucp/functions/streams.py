@@ -144,7 +144,7 @@ def a_completed_send_does_not_need_its_buffer(pair: Pair, call: Call) -> None:
         by_nbx,
     ),
 )
-def a_send_under_way_calls_back_once(pair: Pair, call: Call) -> None:
+def a_send_in_flight_calls_back_once(pair: Pair, call: Call) -> None:
     """Call back with request and UCS_OK, not inside the call; a send that ends at once has no callback."""
     calls = Calls()
     request = call(pair.near.ep, pattern(LONG), LONG, cb=calls)

@@ -236,7 +236,7 @@ def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> Non
         by_sync_nbx,
     ),
 )
-def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
+def a_send_in_flight_calls_back_once(pair: Pair, call: Send) -> None:
     """Call back with request and UCS_OK, from progress, not inside the call."""
     calls = Calls()
     request = call(pair, pair.near.ep, pattern(LONG), LONG, BYTE, 0x56, calls)
@@ -332,7 +332,7 @@ def nbr_says_ok_of_a_send_that_is_over(pair: Pair) -> None:
     "If the operation is not completed immediately and no error reported then the UCP library will fill a "
     "user provided req and return UCS_INPROGRESS status.",
 )
-def nbr_says_in_progress_of_a_send_under_way(pair: Pair) -> None:
+def nbr_says_in_progress_of_a_send_in_flight(pair: Pair) -> None:
     """Send more than a packet; the request says the same until the message has been received."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
     status = ucp.ucp_tag_send_nbr(pair.near.ep, pattern(LONG), LONG, BYTE, 0x5A, memory)

@@ -16,7 +16,7 @@ from amoeba import (
     WaitObj,
 )
 
-from tests.driver.sides import BOTH, Side, entries, idle, make_talker
+from tests.driver.endpoints import BOTH, Side, entries, idle, make_talker
 
 PEEK, CLAIM, DISCARD, MULTI = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD, OpFlags.FI_MULTI_RECV
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
@@ -57,7 +57,7 @@ class Office:
         self.sender.endpoint.tsend(message, self.numbers[desk], tag, **options)
 
     def wait(self, reads=20):
-        """Let what is under way come, unseen by the completion queues."""
+        """Let what is in flight come, unseen by the completion queues."""
         assert idle(self.sender, reads) == []
 
     def sent(self, count):

@@ -51,12 +51,12 @@ class Side:
     """Number of the other side in ``peers``."""
 
     def finish(self):
-        """The entry of the operation under way; it must succeed."""
+        """The entry of the operation in flight; it must succeed."""
         (entry,) = self.queue.sread(timeout=30)
         return entry
 
     def failure(self, *, last: bool = True) -> CqErrEntry:
-        """The error entry of the operation under way, or of the first of several; it must fail.
+        """The error entry of the operation in flight, or of the first of several; it must fail.
 
         ``last``: no other has failed by now.
         """

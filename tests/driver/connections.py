@@ -19,7 +19,7 @@ from amoeba import (
     OptionLevel,
 )
 
-from tests.driver.sides import BOTH
+from tests.driver.endpoints import BOTH
 
 MSG = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
 CM_DATA_SIZE = (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE)
