@@ -23,7 +23,7 @@ def breakable(html: str) -> str:
 def sidebar(app: Any, page: str) -> str:
     """Return the sidebar of a page. Tables of modules lead to the pages of classes instead of the sidebar.
 
-    Sphinx resolves the whole tree for each page, which takes half of a build. Here, only links and marks differ.
+    Sphinx resolves the whole tree for each page, the longest part of a build. Here, only links and marks differ.
     """
     above = _above(app.env, page)
 

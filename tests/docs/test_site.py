@@ -239,6 +239,20 @@ def test_names_break_between_their_words(site, name, width):
         assert page.evaluate(BROKEN, "h1, h2, td code, .sidebar-tree a") == []
 
 
+@pytest.mark.parametrize(
+    ("page", "marked"),
+    [
+        ("wire", [("current current-page", "#")]),
+        ("api/amoeba.ucx", [("current has-children", "index.html"), ("current current-page", "#")]),
+        ("api/amoeba.Endpoint", [("current has-children", "index.html"), ("current current-page", "amoeba.html")]),
+    ],
+)
+def test_the_sidebar_marks_the_page_or_the_module_that_has_it(site, page, marked):
+    text = (site / f"{page}.html").read_text()
+    entry = re.compile(r'<li class="toctree-l\d (current[^"]*)"><a class="[^"]*" href="([^"]*)"')
+    assert entry.findall(text) == marked
+
+
 def inherited(face, name):
     """Members that a class has from internal classes, and from no other public class."""
     value = getattr(importlib.import_module(face), name)
