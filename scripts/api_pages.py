@@ -1,4 +1,4 @@
-"""Pages of the API for Sphinx: tables of each module's names, with autosummary's page for each class."""
+"""Pages of the API for Sphinx: tables of each module's names, and a page for each class."""
 
 import functools
 import importlib
@@ -8,14 +8,14 @@ import sys
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from sphinx.pycode import ModuleAnalyzer
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 
-from docstrings import FACES  # noqa: E402  Sphinx reads the extension there
+from names import FACES, is_shown  # noqa: E402  Sphinx reads its extensions there
 
 __all__ = ["FACES", "contents", "write_api"]
 
@@ -63,8 +63,9 @@ def _face(name: str, title: str) -> dict[str, str]:
             pages[page] = "\n".join([f"# {name}: {kind.lower()}", "", *described])
             lines += [contents([page], hidden=True), ""]
         elif kind != "Functions":
-            table = [".. autosummary::", "   :toctree: .", "   :template: class.rst", "   :nosignatures:", ""]
+            table = [".. autosummary::", "   :toctree: .", "   :nosignatures:", ""]
             lines += _rst([*table, *(f"   {member}" for member in members)])
+            pages |= {f"{name}.{member}": _class(name, member) for member in members}
         elif len(members) <= _LONG:
             lines += _rst([f".. autofunction:: {name}.{member}" for member in members])
         else:
@@ -77,6 +78,18 @@ def _face(name: str, title: str) -> dict[str, str]:
                 pages[f"{name}.{group}"] = "\n".join([f"# {name}: {heading}", "", *described])
     lines += _values("Other names and types", name, sorts["Others"])
     return {name: "\n".join(lines), **pages}
+
+
+def _class(module: str, name: str) -> str:
+    """Return the page of a class. Members of internal bases are the class's own; other bases have their own pages."""
+    value = getattr(importlib.import_module(module), name)
+    shown = [base for base in value.__mro__[1:] if is_shown(base)]
+    lines = [f".. currentmodule:: {module}", f".. autoclass:: {name}\n   :members:"]
+    if len(shown) < len(value.__mro__) - 1:
+        lines[-1] += f"\n   :inherited-members: {', '.join(base.__name__ for base in shown)}"
+    if set(shown) - {object, Generic}:
+        lines[-1] += "\n   :show-inheritance:"
+    return "\n".join([f"# {module}.{name}", "", *_rst([*lines, ""])])
 
 
 def _module(name: str) -> str:

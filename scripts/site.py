@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
-    "How to": ["how-to", "pcie", "faq"],
+    "How to": ["how-to", "verilog", "testbenches", "pcie", "faq"],
     "APIs": ["libfabric", "ucp", "programs", "api/index"],
     "How it works": ["architecture", "life-of-an-atomic", "wire", "security", "verification"],
     "Blocks": ["blocks/hw", "blocks/host", "blocks/initiator", "blocks/wire", "blocks/target", "blocks/messages",
@@ -36,6 +36,8 @@ PAGES_OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "reporting.md",
+    "hw/rtl/README.md": "verilog.md",
+    "examples/verilog/README.md": "testbenches.md",
     "hw/amoeba_hw/README.md": "blocks/hw.md",
     **{f"hw/amoeba_hw/{block}/README.md": f"blocks/{block}.md"
        for block in ("host", "initiator", "wire", "target", "messages", "memory", "atomic", "pcie", "boards")},
@@ -122,7 +124,7 @@ def inside(path: Path) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""
         file = (path.parent / target).resolve()
         if place := place_of(file):
-            return f"[{text}]({os.path.relpath(place, own.parent)}{anchor})"
+            return f"[{text.removesuffix('.md')}]({os.path.relpath(place, own.parent)}{anchor})"
         if file.is_relative_to(ROOT) and file.exists():
             named = str(file.relative_to(ROOT))
             return f"`{named}`" if text.strip("`") in named else f"{text} (`{named}`)"

@@ -19,14 +19,14 @@ extensions = [
     "sphinx_design",  # cards
     "sphinx_copybutton",
     "docstrings",  # examples of classes, and references by public names
+    "pages",  # for narrow screens
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["templates", "examples"]
-templates_path = ["templates"]
+exclude_patterns = ["examples"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
-autosummary_generate = True
+autosummary_generate = False  # scripts/api_pages.py writes the pages of classes
 autosummary_ignore_module_all = False
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -36,7 +36,6 @@ python_maximum_signature_line_length = 90
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 suppress_warnings = [
-    "ref.python",  # Request is a class of the model, of amoeba.ucx and, by its canonical name, of the driver
     "autodoc.duplicate_object",  # `amoeba` and `amoeba.fi` offer the same objects under two names
     "app.add_node",
 ]
@@ -51,7 +50,7 @@ html_theme = "furo"
 html_title = f"Amoeba {RELEASE}"
 html_static_path = ["static"]
 html_css_files = ["amoeba.css"]
-html_js_files = ["filter.js"]
+html_js_files = ["filter.js", "theme.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}

@@ -1,4 +1,4 @@
-"""Sphinx extension: class pages show an example, and references to internal names lead to public names.
+"""Sphinx extension: class pages show an example, and references lead to the object that a docstring's module means.
 
 An example is a program in ``examples/``. Its last comment, after a line ``# Prints:``, is its output.
 """
@@ -6,27 +6,23 @@ An example is a program in ``examples/``. Its last comment, after a line ``# Pri
 import ast
 import functools
 import importlib
+import inspect
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
-__all__ = ["FACES", "Example", "example_of", "examples", "public_names", "setup"]
+from names import FACES, full_name, is_shown, public_names, sole_names
 
-FACES = {
-    "amoeba": "libfabric's objects",
-    "amoeba.fi": "libfabric's calls, in C's order",
-    "amoeba.aio": "libfabric's endpoints for asyncio",
-    "amoeba.ucp": "UCX's calls",
-    "amoeba.ucx": "UCX's endpoints as objects, under ucxx's names",
-    "amoeba_tools.conformance": "conformance checks",
-    "amoeba_tools.explore": "co-design: cycles and size of the NICs of a grid",
-}
-"""Names that programs import, with a description. All else of the driver is behind these names."""
+__all__ = ["Example", "example_of", "examples", "setup"]
+
 EXAMPLES = Path(__file__).parent / "examples"
 _OUTPUT = "\n# Prints:\n"
 _DOTTED = re.compile(r"~?\b([a-z_]\w*(?:\.\w+)*)\.(\w+)")
-
-
+_BARE = re.compile(r"(?<![\w.'\"~*])(?<!= )([A-Z]\w+)(?![\w.'\"(=:])")
+"""A type in a signature, without its module."""
+_ROLE = re.compile(r":(class|exc|func|meth|attr):`(~?)([A-Za-z_][\w.]*)`")
+_PARAMETER = re.compile(r"[\w*]+(?:, [\w*]+)*(?: : .*)?")
+"""The line of a parameter, or of several, or the heading of a section."""
 _PRIVATE = re.compile(r"(?<![\w.])_[A-Z][A-Z0-9_]+\b")
 _DTYPE_LIKE = re.compile(
     r"~?(?:typing\.)?(?:type|Type)\[[^|]*\] \|(?: [^|]*_Has\w+\[[^|]*\] \|| [^|]*dtype\[[^|]*\] \|)+.*?\| str\b"
@@ -94,19 +90,6 @@ def example_of(name: str, value: type) -> Example | None:
     return None
 
 
-@functools.cache
-def public_names() -> dict[tuple[str, str], list[str]]:
-    """Return the public names of each class and function, by its module and its name there."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for face in FACES:
-        module = importlib.import_module(face)
-        for name in module.__all__:
-            value = getattr(module, name)
-            if hasattr(value, "__qualname__"):
-                found.setdefault((value.__module__, value.__qualname__), []).append(f"{face}.{name}")
-    return found
-
-
 def add_example(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Append the example of a class to its docstring."""
     if what not in ("class", "exception") or name.rpartition(".")[0] not in FACES:
@@ -122,6 +105,48 @@ def add_example(app: Any, what: str, name: str, value: Any, options: Any, lines:
     lines.append("")
 
 
+def paragraphs_first(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Move paragraphs below the parameters above them: numpydoc takes their lines for names of parameters."""
+    sections = [at for at, line in enumerate(lines[1:]) if len(line) > 3 and set(line) == {"-"}]
+    for at in range(sections[0] + 2, len(lines)) if sections else ():
+        if lines[at - 1] or not lines[at] or lines[at][0].isspace() or _PARAMETER.fullmatch(lines[at]):
+            continue
+        lines[:] = [*lines[: sections[0]], *lines[at:], "", *lines[sections[0] : at]]
+        return
+
+
+def full_references(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Write the full public name of each object that a docstring refers to as its module does."""
+    home = _home(name, value)
+
+    def refer(match: re.Match[str]) -> str:
+        role, short, target = match.groups()
+        is_member = role in ("meth", "attr") and "." not in target  # of the class itself
+        own = None if is_member else full_name(home, target, name)
+        shown = target.rpartition(".")[2] if short else target
+        shown += "()" if role in ("func", "meth") else ""
+        return f":{role}:`{shown} <{own}>`" if own else match[0]
+
+    lines[:] = [_ROLE.sub(refer, line) for line in lines]
+
+
+def _home(name: str, value: Any) -> str:
+    """Return the module whose names an object's docstring and signature use: that of its class for a value."""
+    value = inspect.unwrap(getattr(value, "fget", None) or value) if not inspect.ismodule(value) else value
+    home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+    if isinstance(home, str) and (inspect.isroutine(value) or isinstance(value, type) or inspect.ismodule(value)):
+        return home
+    owner = name.rpartition(".")[0]
+    module, _, last = owner.rpartition(".")
+    found = getattr(importlib.import_module(module), last, None) if module in FACES else None
+    return found.__module__ if isinstance(found, type) else module
+
+
+def public_bases(app: Any, name: str, value: Any, options: Any, bases: list[Any]) -> None:
+    """Leave internal classes out of the bases of a class."""
+    bases[:] = [base for base in bases if is_shown(get_origin(base) or base)] or [object]
+
+
 def short_names(
     app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
@@ -131,10 +156,17 @@ def short_names(
         names = public_names().get((match[1], match[2]))
         return f"~{names[0]}" if names else match[0]
 
+    def qualified(match: re.Match[str]) -> str:
+        own = full_name(home, match[1], name)
+        return f"~{own}" if own else match[0]
+
+    home = _home(name, value)
+
     def shorten(text: str | None) -> str | None:
         if not text:
             return text
-        text = _PRIVATE.sub("...", text)  # defaults, as stubs write them
+        text = _BARE.sub(qualified, text)
+        text = _PRIVATE.sub("...", text).replace("<factory>", "...")  # defaults, as stubs write them
         text = _DTYPE_LIKE.sub("~numpy.typing.DTypeLike", _DOTTED.sub(public, _without_annotations(text)))
         return text if _is_python(text) else _DOTTED.sub(r"\2", text)
 
@@ -172,7 +204,7 @@ def lead_to_public_name(app: Any, env: Any, node: Any, content: Any) -> Any:
     if node.get("refdomain") != "py":
         return None
     module, _, name = node["reftarget"].rpartition(".")
-    for public in public_names().get((module, name), _by_last_name().get(node["reftarget"], ())):
+    for public in public_names().get((module, name), sole_names().get(node["reftarget"], ())):
         domain = env.get_domain("py")
         found = domain.resolve_xref(env, node["refdoc"], app.builder, "obj", public, node, content)
         if found is not None:
@@ -180,25 +212,12 @@ def lead_to_public_name(app: Any, env: Any, node: Any, content: Any) -> Any:
     return None
 
 
-@functools.cache
-def _by_last_name() -> dict[str, list[str]]:
-    """Return public names by their last part, where only one object has it."""
-    found: dict[str, list[str]] = {}
-    for names in public_names().values():
-        found.setdefault(names[0].rpartition(".")[2], []).append(names[0])
-    return {last: names for last, names in found.items() if len(names) == 1}
-
-
-def without_classes(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Leave the pages of single classes out of the sidebar: the tables of their modules lead there."""
-    whole = context["toctree"]
-    context["toctree"] = lambda **options: whole(**{**options, "maxdepth": 2})
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Connect to Sphinx."""
     app.connect("autodoc-process-docstring", add_example, priority=600)  # behind numpydoc, which makes the sections
+    app.connect("autodoc-process-docstring", paragraphs_first, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", full_references)
     app.connect("autodoc-process-signature", short_names)
+    app.connect("autodoc-process-bases", public_bases)
     app.connect("missing-reference", lead_to_public_name)
-    app.connect("html-page-context", without_classes, priority=100)  # before the theme draws the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,9 +14,9 @@ from typing import Self
 
 from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
+from amoeba_model.frames import Frame
 from amoeba_model.impairments import Impairments
 from amoeba_model.link_addresses import FIRST_PORT
-from amoeba_model.frames import Frame
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses
 

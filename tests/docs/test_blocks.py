@@ -1,4 +1,7 @@
-"""Every Python program in the README and the documentation runs as it stands there; every command exists."""
+"""Every Python program in the README and the documentation runs as it stands there, and prints the text below it.
+
+Every command exists.
+"""
 
 import ast
 import asyncio
@@ -19,6 +22,12 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 
 def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def outputs(page):
+    """The block of text right behind each program, which is what the program prints; None without one."""
+    found = re.findall(r"```python\n.*?```(?:\n\n```text\n(.*?)```)?", (ROOT / page).read_text(), re.S)
+    return [text or None for text in found]
 
 
 WITH_PROGRAMS = [page for page in PAGES if blocks(page, "python")]
@@ -48,7 +57,10 @@ def test_the_programs_of_a_page_run_as_they_stand_there(page, tmp_path, monkeypa
                 close(names)
                 names = {}
                 execute(BEFORE[page, number], f"before block {number} of {page}", names)
+            capsys.readouterr()
             execute(text, f"block {number} of {page}", names)
+            printed = capsys.readouterr().out
+            assert outputs(page)[number] in (None, printed), f"block {number} of {page}"
             execute(AFTER.get((page, number), ""), f"after block {number} of {page}", names)
     finally:
         close(names)
@@ -77,6 +89,12 @@ def test_every_command_that_is_shown_has_these_options(command):
         return
     context = program.make_context(names[-1], words)
     assert not context.args
+
+
+def test_the_first_programs_show_their_output():
+    """The README's, and a program of each part of the tutorial."""
+    for page in ("README.md", *(page for page in PAGES if page.startswith("docs/tutorial/"))):
+        assert any(outputs(page)), page
 
 
 def test_what_stands_before_and_after_blocks_is_for_blocks_that_there_are():

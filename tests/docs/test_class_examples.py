@@ -1,7 +1,7 @@
 """Examples on the pages of classes: each runs, prints what its page shows, and every public class has one."""
 
 import contextlib
-import importlib.util
+import importlib
 import io
 import runpy
 import sys
@@ -12,16 +12,9 @@ import pytest
 SITE = Path(__file__).parents[2] / "docs" / "site"
 
 
-def extension():
-    """The site's Sphinx extension, which reads the examples."""
-    spec = importlib.util.spec_from_file_location("docstrings", SITE / "docstrings.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["docstrings"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-EXTENSION = extension()
+sys.path.insert(0, str(SITE))
+EXTENSION = importlib.import_module("docstrings")
+"""The site's Sphinx extension, which reads the examples."""
 
 
 @pytest.mark.parametrize("example", EXTENSION.examples(), ids=lambda example: example.path.stem)

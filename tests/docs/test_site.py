@@ -115,7 +115,7 @@ def test_every_class_has_a_page_of_its_own(pages, site, face):
 
 
 def test_an_example_is_on_the_page_of_its_class_with_its_output(site):
-    page = re.sub(r"<[^>]*>", "", (site / "api" / "amoeba.Window.html").read_text())
+    page = text_of((site / "api" / "amoeba.Window.html").read_text())
     assert "amoeba.run_team(program" in page
     assert "[10, 10, 10, 10]" in page
     assert "# Prints:" not in page
@@ -123,7 +123,7 @@ def test_an_example_is_on_the_page_of_its_class_with_its_output(site):
 
 def test_every_page_has_a_title_of_its_own(site, pages):
     titles = {path: re.search(r"<title>(.*?)</title>", path.read_text(), re.S)[1].strip() for path in pages}
-    assert all(titles.values())
+    assert [path.name for path, title in titles.items() if not title.partition("- Amoeba")[0].strip()] == []
     assert not [path.name for path, title in titles.items() if "no title" in title or title.startswith("&lt;")]
     api = [title for path, title in titles.items() if path.parent.name == "api"]
     assert len(api) == len(set(api)) > 100
@@ -136,10 +136,30 @@ def test_no_page_shows_an_internal_name(site):
     found = {}
     for path in (site / "api").glob("*.html"):
         signatures = re.findall(r'<dt class="sig[^>]*>(.*?)</dt>', path.read_text(), re.S)
-        shown = [unescape(re.sub(r"<[^>]*>", "", each)) for each in signatures]
+        shown = [text_of(each) for each in signatures]
         if leaks := {match for text in shown for match in leak.findall(text)}:
             found[path.name] = sorted(leaks)
     assert found == {}
+
+
+def test_no_text_has_a_mark_of_sphinx(pages):
+    """A name such as ``~collections.abc.Sequence`` is a reference that was not resolved."""
+    articles = {path: re.findall(r"<article.*?</article>", path.read_text(), re.S) for path in pages}
+    found = {path.name: re.findall(r"~[a-z_]+\.[A-Za-z_]\w*|<locals>|:[a-z]+:`", text_of("".join(each)))
+             for path, each in articles.items()}  # fmt: skip
+    assert {name: marks for name, marks in found.items() if marks} == {}
+
+
+def test_parameters_are_names(pages):
+    """And not the paragraphs below them."""
+    name = re.compile(r"[\w*.]+(, [\w*.]+)*")
+    found = {path.name: [text for each in re.findall(r"<dt><strong>(.*?)</strong>", path.read_text(), re.S)
+                         if not name.fullmatch(text := text_of(each))] for path in pages}  # fmt: skip
+    assert {page: texts for page, texts in found.items() if texts} == {}
+
+
+def text_of(html):
+    return unescape(re.sub(r"<[^>]*>", "", html))
 
 
 def test_no_page_is_wider_than_a_phone(site, pages):
@@ -172,6 +192,93 @@ def test_pictures_follow_the_theme_that_the_reader_chooses(site):
             )
         assert lightness["light"] > 200
         assert lightness["dark"] < 60
+
+
+def test_the_embedded_trace_follows_the_theme_button(site):
+    """Although the reader's system is light: the button chooses dark, then light, then the system's again."""
+    with chromium() as visit:
+        page = visit.open((site / "index.html").as_uri())
+        page.locator("iframe.trace").scroll_into_view_if_needed()
+        frame = page.frame_locator("iframe.trace")
+        frame.locator("body[data-ready]").wait_for()
+        looks = []
+        for theme in ("dark", "light", "auto"):
+            page.locator(".theme-toggle-content .theme-toggle").click()
+            assert page.evaluate("document.body.dataset.theme") == theme
+            frame.locator(f":root[data-theme={theme}]").wait_for(state="attached")
+            looks.append(frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor"))
+        assert looks[0] != looks[1] == looks[2]
+        assert visit.errors == []
+
+
+BROKEN = """places => [...document.querySelectorAll(places)].filter((element) => {
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), range = document.createRange();
+  const line = (place) => {
+    range.setStart(texts.currentNode, place);
+    range.setEnd(texts.currentNode, place + 1);
+    return Math.round(range.getBoundingClientRect().bottom);
+  };
+  while (texts.nextNode()) {
+    for (const { index } of texts.currentNode.data.matchAll(/\\w(?=\\w)/g)) {
+      if (line(index) !== line(index + 1)) return true;
+    }
+  }
+  return false;
+}).map((element) => element.textContent)"""
+"""Finds elements in which a word goes on in another line. The pieces of a name that may break are texts."""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    "name",
+    ["api/amoeba", "api/amoeba.aio", "api/amoeba.Endpoint", "api/amoeba.SharedTransmitContext", "ucp", "libfabric"],
+)
+def test_names_break_between_their_words(site, name, width):
+    with chromium(width=width, height=844) as visit:
+        page = visit.open((site / f"{name}.html").as_uri())
+        assert page.evaluate(BROKEN, "h1, h2, td code, .sidebar-tree a") == []
+
+
+@pytest.mark.parametrize(
+    ("page", "marked"),
+    [
+        ("wire", [("current current-page", "#")]),
+        ("api/amoeba.ucx", [("current has-children", "index.html"), ("current current-page", "#")]),
+        ("api/amoeba.Endpoint", [("current has-children", "index.html"), ("current current-page", "amoeba.html")]),
+    ],
+)
+def test_the_sidebar_marks_the_page_or_the_module_that_has_it(site, page, marked):
+    text = (site / f"{page}.html").read_text()
+    entry = re.compile(r'<li class="toctree-l\d (current[^"]*)"><a class="[^"]*" href="([^"]*)"')
+    assert entry.findall(text) == marked
+
+
+def inherited(face, name):
+    """Members that a class has from internal classes, and from no other public class."""
+    value = getattr(importlib.import_module(face), name)
+    public = {getattr(importlib.import_module(each), other) for each in FACES
+              for other in importlib.import_module(each).__all__
+              if isinstance(getattr(importlib.import_module(each), other), type)}  # fmt: skip
+    bases = [base for base in value.__mro__[1:] if base.__module__.startswith("amoeba")]
+    elsewhere = {member for base in bases if base in public for member in dir(base)}
+    return {member for base in bases for member, each in vars(base).items()
+            if not member.startswith("_") and callable(each) and each.__doc__} - elsewhere  # fmt: skip
+
+
+@pytest.mark.parametrize("face", ["amoeba", "amoeba.aio", "amoeba.ucx"])
+def test_the_page_of_a_class_has_the_members_of_internal_classes(pages, site, face):
+    found = {f"{face}.{name}.{member}" for name in classes_of(face) for member in inherited(face, name)}
+    assert found
+    anchors = {anchor for path, page in pages.items() if path.parent.name == "api" for anchor in page.anchors}
+    assert found - anchors == set()
+
+
+@pytest.mark.parametrize(
+    ("page", "home"), [("amoeba.ucx.Endpoint", "amoeba.ucx"), ("amoeba_model.nic.peers", "amoeba_model.nic.tables")]
+)
+def test_a_name_of_several_classes_leads_to_that_of_its_own_module(pages, site, page, home):
+    ends = {urlsplit(link).fragment for link in pages[site / "api" / f"{page}.html"].links}
+    assert {end for end in ends if end.rpartition(".")[2] == "Request"} == {f"{home}.Request"}
 
 
 def test_the_front_page_has_the_cards_of_the_readme_and_the_first_program(site):

@@ -10,6 +10,7 @@ from tests.support.programs.commands import ON_ANY_MACHINE, run_counted
 from tests.support.programs.mpi import DEBIAN_MPICH
 
 pytest.importorskip("mpi4py", reason="pip install '.[bench]'")
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("mpi_program.py")
 LONG = pytest.mark.long
 HERE = ON_ANY_MACHINE | {"MPI4PY_MPIABI": "openmpi"}
@@ -34,6 +35,14 @@ def check(counts, ranks=2):
 @pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=LONG)])
 def test_mpich_over_libfabric(environment, mpiexec, device):
     check(counts_of("fi-run", environment, "--device", device, mpiexec))
+
+
+def test_the_program_that_the_readme_starts(environment, mpiexec):
+    assert "`amoeba fi-run mpiexec -n 4 python examples/mpi/hash_table.py`" in (ROOT / "README.md").read_text()
+    program = ROOT / "examples" / "mpi" / "hash_table.py"
+    ended, counts = run_counted("fi-run", [mpiexec, "-n", "4", sys.executable, str(program)], environment)
+    assert "[15, 15, 15, 15]" in ended.output, ended
+    check(counts, ranks=4)
 
 
 def test_mpich_over_ucx_as_pypi_has_it(environment, mpiexec):

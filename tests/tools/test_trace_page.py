@@ -314,3 +314,39 @@ def test_the_page_is_dark_where_the_reader_wants_it_dark(browser, atomic):
     page.emulate_media(color_scheme="light")
     assert len(looks) == 2
     assert browser.errors == []
+
+
+def test_a_page_that_embeds_the_trace_chooses_its_theme(browser, atomic):
+    path, _ = atomic
+    page = opened(browser, path)
+    looks = []
+    for theme in ("light", "dark", "auto"):
+        page.evaluate("theme => postMessage({ theme }, '*')", theme)
+        page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+        settle(page)
+        looks.append(page.evaluate("[getComputedStyle(document.body).backgroundColor, colours.text].join()"))
+        assert coloured(page, "rows", "memory") > 3
+    assert looks[0] == looks[2] != looks[1]  # the system is light
+    page.evaluate("postMessage(null, '*')")  # a message of another kind
+    settle(page)
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (360, 600)])
+def test_on_a_phone_the_time_has_half_of_the_width_and_the_table_is_below(browser, workload, width, height):
+    path, _ = workload
+    page = browser.page
+    page.set_viewport_size({"width": width, "height": height})
+    try:
+        opened(browser, path)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate("chartWidth()") > width / 2
+        chart, side, rows = (page.locator(name).bounding_box() for name in ("#chart", "#side", "#scroll"))
+        assert side["width"] == width
+        assert side["y"] >= chart["y"] + chart["height"]
+        assert rows["height"] > 4 * ROW
+        click_row(page, 0, x=width - 100)
+        assert page.locator("#stages tr").count() > 5
+        assert browser.errors == []
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 900})

@@ -236,7 +236,10 @@ class Window(Sequence[RemoteArray]):
 
     def __getitem__(self, rank: Any) -> Any:
         """Return a rank's array, counted as a list's elements. Raises IndexError for an invalid rank."""
-        return self._arrays[rank]
+        try:
+            return self._arrays[rank]
+        except IndexError:
+            raise IndexError(f"expected a rank of the window's {len(self)}, got {rank}") from None
 
     def __setitem__(self, rank: Any, values: Any) -> None:
         """Let ``window[rank] += values`` be the update that it is. Raises TypeError for other values."""

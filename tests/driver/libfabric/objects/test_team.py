@@ -224,7 +224,7 @@ def test_what_is_exchanged_is_what_json_makes_of_it():
         (lambda team: team.window(2 + team.rank), r"of all ranks, rank \d has .*\d,"),
         (lambda team: team.window(2, [np.uint64, np.int64][team.rank]), "of all ranks, rank"),
         (lambda team: team.exchange(object()), "not JSON serializable"),
-        (lambda team: team.window(2)[2], "index out of range"),
+        (lambda team: team.window(2)[2], "expected a rank of the window's 2, got 2"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong, error):

@@ -2,7 +2,6 @@
 // Draws recordings: a map of all the time, tracks of the operations in flight and of the buses, and a row for each operation.
 // Cycles are counted from the first event. `view` is the piece of time that is shown.
 
-const LABELS = 270;  // pixels left of the time
 const ROW = 20, AXIS = 20, TRACK = 38, BUS = 9;
 const MOST_SHOWN = 200;  // events and frames of one operation in the table beside
 const byId = (name) => document.getElementById(name);
@@ -11,6 +10,7 @@ const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.ch
 
 let data, bytes, run, view = { from: 0, to: 1 }, rows = [], selected = -1, open = new Set(), scheduled = false;
 let pointer = null, colours = {};
+let labels = 270;  // pixels left of the time
 
 async function unpacked(name) {
   const text = atob(byId(name).textContent.trim());

@@ -18,17 +18,27 @@ function prepared(name, height) {
   return { context, width, height: tall };
 }
 
-const chartWidth = () => byId("rows").clientWidth - LABELS;
-const toPixel = (cycle) => LABELS + (cycle - view.from) / (view.to - view.from) * chartWidth();
-const toCycle = (pixel) => view.from + (pixel - LABELS) / chartWidth() * (view.to - view.from);
+const chartWidth = () => byId("rows").clientWidth - labels;
+const toPixel = (cycle) => labels + (cycle - view.from) / (view.to - view.from) * chartWidth();
+const toCycle = (pixel) => view.from + (pixel - labels) / chartWidth() * (view.to - view.from);
 
 function draw() {
   scheduled = false;
-  const style = getComputedStyle(document.documentElement);
-  for (const name of ["back", "panel", "line", "text", "dim", "pick", "edge", "host", "send", "wire", "check", "memory",
-    "answer", "finish", "wait", "move", "bad"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+  const width = byId("rows").clientWidth;
+  labels = width < 420 ? 140 : width < 600 ? 160 : 270;
   drawMap(); drawTracks(); drawRows();
   byId("facts").textContent = facts();
+}
+
+// The canvases need colours by value: the page's theme decides between those of a pair.
+function chooseColours() {
+  const probe = byId("tip");
+  for (const name of ["back", "panel", "line", "text", "dim", "pick", "edge", "host", "send", "wire", "check", "memory",
+    "answer", "finish", "wait", "move", "bad"]) {
+    probe.style.outlineColor = `var(--${name})`;
+    colours[name] = getComputedStyle(probe).outlineColor;
+  }
+  later();
 }
 
 function later() { if (!scheduled) { scheduled = true; requestAnimationFrame(draw); } }
@@ -43,16 +53,16 @@ function facts() {
 
 function drawMap() {
   const { context, width, height } = prepared("map");
-  const across = width - LABELS;
+  const across = width - labels;
   const total = (from, to) => run.flows.reduce((sum, flows) => sum + flows.slice(0, 4).reduce((part, flow) => part + flow.mean(from, to), 0), 0);
   const means = [];
   for (let x = 0; x < across; ++x) means.push(total(x / across * run.length, (x + 1) / across * run.length));
   const most = Math.max(1e-9, ...means);
   context.fillStyle = colours.host;
-  means.forEach((mean, x) => context.fillRect(LABELS + x, height - 2 - mean / most * (height - 6), 1, mean / most * (height - 6) + 2));
+  means.forEach((mean, x) => context.fillRect(labels + x, height - 2 - mean / most * (height - 6), 1, mean / most * (height - 6) + 2));
   context.fillStyle = colours.dim;
-  context.fillText("operations in flight", 8, height / 2);
-  const left = LABELS + view.from / run.length * across, right = LABELS + view.to / run.length * across;
+  label(context, "operations in flight", 8, 0, colours.dim, height);
+  const left = labels + view.from / run.length * across, right = labels + view.to / run.length * across;
   context.strokeStyle = colours.edge; context.lineWidth = 1.5;
   context.strokeRect(left, 1, Math.max(right - left, 3), height - 2);
 }
@@ -101,7 +111,7 @@ function niceStep(least) {
 }
 
 function drawFlows(context, { nic, side, flows, most }, y, width) {
-  for (let x = LABELS; x < width; ++x) {
+  for (let x = labels; x < width; ++x) {
     const from = toCycle(x), to = toCycle(x + 1);
     let base = y + TRACK;
     for (const [[, group], steps] of flows) {
@@ -111,12 +121,10 @@ function drawFlows(context, { nic, side, flows, most }, y, width) {
       base -= tall;
     }
   }
-  context.fillStyle = colours.text;
-  context.fillText(`NIC ${nic}: ${side}, at most ${most}`, 8, y + 10);
-  context.fillStyle = colours.dim;
-  context.fillText(`of these ${flows.map(([[name], steps]) => `${steps.most} ${name}`)[pickFlow(flows)]}`, 8, y + 27);
+  label(context, `NIC ${nic}: ${side}, ≤ ${most}`, 8, y, colours.text);
+  label(context, `of these ${flows.map(([[name], steps]) => `${steps.most} ${name}`)[pickFlow(flows)]}`, 8, y + 17, colours.dim);
   context.strokeStyle = colours.line;
-  context.strokeRect(LABELS + .5, y + .5, width - LABELS - 1, TRACK);
+  context.strokeRect(labels + .5, y + .5, width - labels - 1, TRACK);
 }
 
 // The flow with the most in it is the one worth naming.
@@ -125,7 +133,7 @@ function pickFlow(flows) {
 }
 
 function drawChannel(context, { channel, name, nic }, y, width) {
-  for (let x = LABELS; x < width; ++x) {
+  for (let x = labels; x < width; ++x) {
     const from = toCycle(x), to = toCycle(x + 1);
     const moves = channel.moves.mean(from, to) * BUS, waits = channel.waits.mean(from, to) * BUS;
     if (moves > 0) { context.fillStyle = colours.move; context.fillRect(x, y + BUS - moves, 1, moves); }
@@ -134,11 +142,11 @@ function drawChannel(context, { channel, name, nic }, y, width) {
       context.fillStyle = colours.wait; context.fillRect(x, y + BUS - moves - tall, 1, tall);
     }
   }
-  context.fillStyle = colours.dim; context.font = "10px system-ui, sans-serif";
-  context.fillText(`NIC ${nic}: ${name}`, 8, y + BUS / 2);
+  context.font = "10px system-ui, sans-serif";
+  label(context, `NIC ${nic}: ${name}`, 8, y, colours.dim, BUS);
   context.font = "12px system-ui, sans-serif";
   context.strokeStyle = colours.line;
-  context.beginPath(); context.moveTo(LABELS, y + BUS + .5); context.lineTo(width, y + BUS + .5); context.stroke();
+  context.beginPath(); context.moveTo(labels, y + BUS + .5); context.lineTo(width, y + BUS + .5); context.stroke();
 }
 
 function drawRows() {
@@ -150,7 +158,7 @@ function drawRows() {
     drawRow(context, rows[index], index * ROW - scroll.scrollTop, width);
   }
   if (!rows.length) { context.fillStyle = colours.dim; context.fillText("No operation has all these words.", 8, 20); }
-  if (pointer && pointer.x > LABELS) {
+  if (pointer && pointer.x > labels) {
     context.strokeStyle = colours.dim; context.lineWidth = .5;
     context.beginPath(); context.moveTo(pointer.x, 0); context.lineTo(pointer.x, height); context.stroke();
   }
@@ -161,7 +169,7 @@ function drawRow(context, { operation, packet }, y, width) {
   const packets = packet ? [packet] : operation.packets;
   const crowded = packets.length > 1;
   context.save();
-  context.beginPath(); context.rect(LABELS, y, width - LABELS, ROW); context.clip();
+  context.beginPath(); context.rect(labels, y, width - labels, ROW); context.clip();
   if (crowded) for (const [from, to] of run.bars(operation, null)) drawBar(context, from, to, y);
   if (crowded) context.globalAlpha = Math.max(.25, 1 / packets.length);
   for (const each of packets.length ? packets : [null]) {
@@ -174,10 +182,10 @@ function drawRow(context, { operation, packet }, y, width) {
   label(context, `${operation.route}  ${operation.text}`, 18, y, mark);
 }
 
-function label(context, text, x, y, colour) {
+function label(context, text, x, y, colour, height = ROW) {
   context.save();
-  context.beginPath(); context.rect(x, y, LABELS - x - 6, ROW); context.clip();
-  context.fillStyle = colour; context.fillText(text, x, y + ROW / 2);
+  context.beginPath(); context.rect(x, y, labels - x - 6, height); context.clip();
+  context.fillStyle = colour; context.fillText(text, x, y + height / 2);
   context.restore();
 }
 
@@ -185,7 +193,7 @@ function label(context, text, x, y, colour) {
 function drawBar(context, from, to, y) {
   const { cycle, stage } = run.events;
   const left = toPixel(cycle[from]), right = Math.max(toPixel(cycle[to]), left + 1);
-  if (right < LABELS || left > LABELS + chartWidth()) return;
+  if (right < labels || left > labels + chartWidth()) return;
   const kind = data.stages[stage[to]], half = ROW / 2 - 2;
   context.fillStyle = colours[kind.group];
   if (kind.group === "wire") {
@@ -219,7 +227,7 @@ function summaryOf() {
   return `<table>${nics}</table><h2>Cycles until a stage is reached, from the one before</h2>
     <table id="durations"><tr><th>stage</th><th class="n">times</th><th class="n">least</th><th class="n">median</th>
     <th class="n">95 %</th><th class="n">most</th></tr>${rows}</table>
-    <p class="dim">What takes far more than its least had to wait. Click an operation for its stages and frames.
+    <p class="dim">Stages that take far more than their least had to wait. Click an operation for its stages and frames.
     Wheel: rows; with Ctrl, or over the tracks: zoom. Drag: move. Keys: + &minus; 0 Home, arrows.</p>`;
 }
 
@@ -296,7 +304,7 @@ function show(from, to) {
 }
 
 function zoom(factor, pixel) {
-  const cycle = toCycle(pixel ?? LABELS + chartWidth() / 2);
+  const cycle = toCycle(pixel ?? labels + chartWidth() / 2);
   show(cycle - (cycle - view.from) * factor, cycle + (view.to - cycle) * factor);
 }
 
@@ -344,7 +352,7 @@ function tipText(event) {
   const row = event.target.closest("#scroll") && rowAt(event.clientY);
   if (!row) return "";
   const { operation } = row, lines = [`${operation.route}  ${operation.text}`];
-  const bar = x > LABELS && barAt(row, x);
+  const bar = x > labels && barAt(row, x);
   if (bar) {
     const [from, to] = bar.map((at) => run.events.cycle[at]), kind = data.stages[run.events.stage[bar[1]]];
     lines.push(`until ${kind.name}: ${format(to - from)} cycles, ${format(from)} to ${format(to)}`,
@@ -359,7 +367,7 @@ function trackText(event, x) {
   let y = event.clientY - byId("tracks").getBoundingClientRect().top - AXIS;
   const cycle = toCycle(x);
   for (const track of tracks()) {
-    if (y >= 0 && y < track.height + 3 && x > LABELS) {
+    if (y >= 0 && y < track.height + 3 && x > labels) {
       if (track.flows) {
         return [`NIC ${track.nic}, ${track.side}, cycle ${format(cycle)}`,
           ...track.flows.map(([[name], steps]) => `${steps.at(cycle)} ${name}, at most ${steps.most}`)].join("\n");
@@ -377,7 +385,7 @@ function tell(event) {
   const tip = byId("tip"), text = tipText(event);
   tip.hidden = !text;
   tip.textContent = text;
-  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 390)}px`;
+  tip.style.left = `${Math.max(0, Math.min(event.clientX + 14, innerWidth - 390))}px`;
   tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 90)}px`;
 }
 
@@ -389,7 +397,7 @@ function listen() {
     const above = byId("above"), fits = above.scrollHeight <= above.clientHeight;
     if (event.ctrlKey || (event.target.id === "tracks" && fits)) {
       event.preventDefault();
-      zoom(Math.exp(event.deltaY * .002), Math.max(x, LABELS));
+      zoom(Math.exp(event.deltaY * .002), Math.max(x, labels));
     } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
       const part = (event.deltaX || event.deltaY) / chartWidth() * (view.to - view.from);
@@ -422,6 +430,7 @@ function listen() {
     }
     drag = null;
   });
+  window.addEventListener("pointercancel", () => { drag = null; });  // the browser scrolls by this finger
   scroll.addEventListener("dblclick", (event) => {
     const row = rowAt(event.clientY);
     if (row) { const part = (row.operation.end - row.operation.begin) * .05; show(row.operation.begin - part, row.operation.end + part); }
@@ -429,8 +438,8 @@ function listen() {
   scroll.addEventListener("scroll", follow);
   byId("above").addEventListener("scroll", later);
   const go = (event) => {
-    const x = event.clientX - map.getBoundingClientRect().left - LABELS, half = (view.to - view.from) / 2;
-    const middle = x / (map.clientWidth - LABELS) * run.length;
+    const x = event.clientX - map.getBoundingClientRect().left - labels, half = (view.to - view.from) / 2;
+    const middle = x / (map.clientWidth - labels) * run.length;
     show(middle - half, middle + half);
     scrollTo(middle);
   };
@@ -452,7 +461,12 @@ function listen() {
   byId("order").onchange = () => { scroll.scrollTop = 0; list(); showRows(); };
   byId("run").onchange = () => load(Number(byId("run").value));
   new ResizeObserver(later).observe(chart);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", chooseColours);
+  window.addEventListener("message", (event) => {  // a page that embeds this one chooses: light, dark or auto
+    if (!event.data?.theme) return;
+    document.documentElement.dataset.theme = event.data.theme;
+    chooseColours();
+  });
 }
 
 // Rows in order begin one after the other: bring those to the screen that begin at a cycle.
@@ -497,7 +511,7 @@ async function main() {
   byId("run").innerHTML = data.runs.map((each, number) =>
     `<option value="${number}">network ${number}: ${format(each.ops.nic.length)} operations</option>`).join("");
   byId("run").hidden = data.runs.length < 2;
-  legend(); listen();
+  legend(); listen(); chooseColours();
   if (data.runs.length) load(0);
   document.body.dataset.ready = "yes";
 }
