@@ -25,6 +25,8 @@ from tests.driver.libfabric.asyncio.loops import in_loop
 from tests.driver.offices import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text
 from tests.driver.sides import BOTH, ON_MODEL, aligned, refused
 
+pytestmark = pytest.mark.full_build
+
 
 @dataclass
 class Awaited:

@@ -111,6 +111,7 @@ def test_atomic_read_needs_no_operand(pair, target, to):
     assert result.tolist() == [1, 2, 3]
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize(
     "dtype",
     ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "c8", "c16", "G"],
@@ -148,12 +149,14 @@ def test_vectors_of_all_forms_agree_with_numpy(pair, target, to):
     np.testing.assert_array_equal(memory, expected)
 
 
+@pytest.mark.full_build
 def test_bytes_work_with_a_datatype(pair, target, to):
     pair[0].endpoint.atomic((5).to_bytes(4, "little"), *to, Op.FI_SUM, Datatype.FI_UINT32)
     pair[0].finish()
     assert target[0][0] == 5
 
 
+@pytest.mark.full_build
 def test_a_nic_may_talk_to_itself(fabric, keep):
     side = keep(make_side(fabric.domain(0)))
     me = side.peers.insert(side.endpoint.getname())

@@ -33,6 +33,8 @@ from tests.driver.offices import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAG
 from tests.driver.parties import MSG, asked
 from tests.driver.sides import ALL_ACCESS, BOTH, ON_MODEL, aligned, entries, idle, make_talker, refused
 
+pytestmark = pytest.mark.full_build
+
 # Which receive, and whose queue
 
 
