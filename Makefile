@@ -8,13 +8,14 @@ JOBS ?= 3
 # NIC of the demo: tiny is built in a small part of the time of full.
 BUILD ?= tiny
 
-.PHONY: help demo docs pictures test test-long vm-test lint rtl generated bench synth clean tools
+.PHONY: help demo docs pictures test test-long vm-test other-pythons lint rtl generated bench synth clean tools
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic; BUILD=full: all datatypes"
 	@echo "make test    all tests but the long ones: about 20 minutes on two cores"
 	@echo "make test-long  the long ones: more than an hour"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
+	@echo "make other-pythons  imports, conformance and fast tests on the oldest and the newest supported Python"
 	@echo "make lint    ruff, mypy --strict on model and driver, plain English, generated files fresh"
 	@echo "make rtl     the NIC's Verilog with file lists, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; the driver's constants; docs/{testplan,conformance}.md"
@@ -53,6 +54,10 @@ test-long: $(VENV)/dev.stamp
 
 vm-test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 0 tests/system/test_virtual_machine.py $(ARGS)
+
+# On Debian's Pythons, unpacked into build/python; ARGS=3.13: on this one.
+other-pythons: $(VENV)/dev.stamp
+	$(BIN)/python scripts/other_pythons.py $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -42,6 +42,7 @@ from bench import (
     ucp_memory,
 )
 from bench.engine import measure_cells
+from bench.freshness import SOURCES, Record, read_records, sample, written
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
@@ -51,6 +52,7 @@ from bench.ucp_messages import ucp_message_rates, ucp_transfers
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "build" / "bench.json"
 _PAGE = _ROOT / "docs" / "benchmarks.md"
+_RECORDS = _PAGE.with_suffix(".json")
 
 
 @dataclass
@@ -353,11 +355,15 @@ def _origin() -> str:
 
 
 def _publish(outcomes: dict[str, Outcome]) -> None:
-    page = _PAGE.read_text(encoding="utf-8")
+    page, measured = _PAGE.read_text(encoding="utf-8"), _origin()
+    records = read_records(_RECORDS.read_text(encoding="utf-8"))
     for name, outcome in outcomes.items():
         tables = "\n".join(f"{grid.title[0].upper()}{grid.title[1:]}:\n\n{grid.markdown()}" for grid in outcome.grids)
-        page = replace_section(page, name, f"Measured {_origin()}.\n\n{tables}")
+        page = replace_section(page, name, f"Measured {measured}.\n\n{tables}")
+        if name in SOURCES:
+            records[name] = Record(measured, sample(_ROOT, SOURCES[name]))
     _PAGE.write_text(page, encoding="utf-8")
+    _RECORDS.write_text(written(records), encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from amoeba_model.network import Network, SimulatedDevice
-from amoeba_model.parameters import NicParameters
+from amoeba_model.parameters import BUILDS, NicParameters
 from hypothesis import settings
 
 from tests.support.budgets import BUDGETS, Budgets, read_budgets
@@ -29,22 +29,29 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def rtl_build(item: pytest.Item) -> NicParameters:
+    """Return the build of RTL NICs for a test of the driver: the smallest, which runs in a third of the time."""
+    return NicParameters() if item.get_closest_marker("full_build") else BUILDS["tiny"]
+
+
 @cache
-def build_the_nic(kind: str) -> None:
+def build_the_nic(kind: str, parameters: NicParameters | None = None) -> None:
     """Once in a process. If that fails, the tests that need it say so."""
     from amoeba import open_device
     from amoeba_sim.verilate import BuildError
 
     with suppress(BuildError):
-        open_device(kind).close()
+        open_device(kind, parameters).close()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Function) -> Generator[None, object, object]:
     """The RTL NIC is built before the first test that names it, where its minutes count against no timeout."""
     named = re.findall(r"rtl(?:\+pcie)?", item.nodeid.partition("[")[2])
     for kind in set(named):
         build_the_nic(kind)
+    if "rtl" in named and "rtl_parameters" in item.fixturenames:
+        build_the_nic("rtl", rtl_build(item))
     return (yield)
 
 
@@ -93,6 +100,12 @@ def make_pair(request: pytest.FixtureRequest) -> Iterator[MakePair]:
     :func:`make_model_pair`.
     """
     yield from _pairs(request.param)
+
+
+@pytest.fixture
+def rtl_parameters(request: pytest.FixtureRequest) -> NicParameters:
+    """The build of RTL NICs in a test of the driver: ``tiny``, or the full one in a test marked ``full_build``."""
+    return rtl_build(request.node)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Every block of shell commands in the README and the documentation runs as it stands there.
 
+A command that several blocks show runs once, in the first of them.
 The few commands that do not, and those that only long tests run, are listed with their reasons in ``shells.py``.
 """
 
@@ -29,10 +30,14 @@ class Command:
     text: str
     root: bool
 
+    @property
+    def bare(self) -> str:
+        """The text without a comment at its end."""
+        return self.text.split("  #")[0].rstrip()
+
     def begins(self, table: Iterable[str]) -> str | None:
         """Return the entry of a table of beginnings that this command has, if any."""
-        bare = self.text.split("  #")[0].rstrip() + "$"
-        return next((entry for entry in table if bare.startswith(entry)), None)
+        return next((entry for entry in table if f"{self.bare}$".startswith(entry)), None)
 
 
 def commands(block: str) -> list[Command]:
@@ -49,6 +54,21 @@ CASES = {
 SHOWN = [command for block in CASES.values() for command in block]
 
 
+def without_repetitions(cases: dict[str, list[Command]]) -> dict[str, list[Command]]:
+    """Return the blocks without the commands of blocks before, except those that go on beside others."""
+    seen: set[str] = set()
+    kept = {}
+    for case, block in cases.items():
+        kept[case] = [
+            command for command in block if command.bare not in seen or command.begins([*CONCURRENT, *PARTNERS])
+        ]
+        seen |= {command.bare for command in block}
+    return kept
+
+
+RUN = without_repetitions(CASES)
+
+
 def test_every_block_has_a_command():
     assert len(CASES) > 20
     assert [case for case, block in CASES.items() if not block] == []
@@ -62,6 +82,14 @@ def test_the_tables_name_commands_that_pages_show(table):
 def test_at_most_twenty_kinds_of_commands_are_not_run():
     assert len(ABSENT) <= 20
     assert all(len(reason) > 20 for reason in ABSENT.values())
+
+
+def test_a_command_of_several_blocks_is_run_by_the_first():
+    texts = ("amoeba info  # a", "amoeba gups --listen :1", "amoeba info")
+    once, serving, again = (Command(text, root=False) for text in texts)
+    kept = without_repetitions({"a": [once, serving], "b": [serving, again]})
+    assert kept == {"a": [once, serving], "b": [serving]}
+    assert {command.bare for block in RUN.values() for command in block} == {command.bare for command in SHOWN}
 
 
 @pytest.fixture
@@ -152,15 +180,15 @@ def run(block: list[Command], environment: dict[str, str], is_long: bool) -> Non
 
 
 def cases(is_long: bool) -> list[str]:
-    return [case for case, block in CASES.items() if any(is_run(command, is_long) for command in block)]
+    return [case for case, block in RUN.items() if any(is_run(command, is_long) for command in block)]
 
 
 @pytest.mark.parametrize("case", cases(False))
 def test_the_commands_of_a_block_run_as_they_stand_there(case, world):
-    run(CASES[case], world, is_long=False)
+    run(RUN[case], world, is_long=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", cases(True))
 def test_the_commands_of_a_block_that_take_minutes_run_as_they_stand_there(case, world):
-    run(CASES[case], world, is_long=True)
+    run(RUN[case], world, is_long=True)

@@ -36,9 +36,10 @@ def keep() -> Callable[[T], T]:
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request, keep) -> Iterator[Fabric]:
+def fabric(request, keep, rtl_parameters) -> Iterator[Fabric]:
     """Two NICs of the same kind."""
-    with open_cluster([request.param] * 2, rtl_options={"host_latency": 40}) as opened:
+    parameters = rtl_parameters if request.param == "rtl" else None
+    with open_cluster([request.param] * 2, parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
         if not opened.closed:
             assert [fault for device in opened.devices for fault in device.faults()] == []

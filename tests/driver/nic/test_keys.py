@@ -26,6 +26,7 @@ def reach(pair, memory, regions, sample):
         assert word[0] == memory[number]
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize(
     "key_of",
     [
@@ -49,6 +50,7 @@ def test_a_thousand_regions_can_be_reached(pair, keep, key_of):
     reach(pair, memory, regions, [KEYS // 2, KEYS - 1])
 
 
+@pytest.mark.full_build
 def test_a_full_table_says_so_and_has_space_again_for_what_is_closed(pair, keep):
     domain = pair[1].domain
     buffers = [np.array([n], np.uint64) for n in range(KEYS)]
@@ -65,6 +67,7 @@ def test_a_full_table_says_so_and_has_space_again_for_what_is_closed(pair, keep)
     assert word[0] == 99
 
 
+@pytest.mark.full_build
 def test_keys_that_meet_say_so_while_others_fit(pair, keep):
     domain = pair[1].domain
     same = [n << 16 | n for n in range(1, 10)]  # the halves cancel each other out: all begin at slot 0

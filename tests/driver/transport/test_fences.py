@@ -135,6 +135,7 @@ def test_a_scattered_request_waits_with_its_first_piece(workers):
     assert memory.tolist() == [5, 6, 1]
 
 
+@pytest.mark.full_build
 def test_a_fence_through_a_share_waits_for_what_others_posted(workers):
     one, other = workers
     memory, ended = np.zeros(1, np.uint64), []

@@ -137,6 +137,7 @@ def test_operations_are_done_though_nobody_reads(fabric, pair, target):
     assert pair[0].endpoint.tx_size_left == 16
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("shared", [False, True], ids=["rings of its own", "shared rings"])
 def test_what_is_said_to_be_followed_is_done_though_nothing_follows(fabric, pair, target, keep, shared):
     memory, region = target

@@ -127,6 +127,7 @@ async def test_a_queue_of_receives_alone_is_awaited(fabric, talking, keep):
         assert buffer == b"hello"
 
 
+@pytest.mark.full_build
 @in_loop
 async def test_a_receive_context_of_a_scalable_endpoint_is_awaited(fabric, talking, keep):
     domain = fabric.domain(1)

@@ -126,6 +126,7 @@ async def test_counters_and_events_are_awaited(fabric, client, keep):
     await aio.wait_counter(client.counter, 1)
 
 
+@pytest.mark.full_build
 @in_loop
 async def test_wait_sets_are_awaited(fabric, client, keep):
     waiting = keep(fabric.wait_open(WaitObj.FI_WAIT_FD))

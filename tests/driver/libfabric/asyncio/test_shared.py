@@ -25,6 +25,8 @@ from tests.driver.endpoints import BOTH, ON_MODEL, aligned, refused
 from tests.driver.libfabric.asyncio.loops import in_loop
 from tests.driver.shared_receives import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text
 
+pytestmark = pytest.mark.full_build
+
 
 @dataclass
 class Awaited:

@@ -29,6 +29,8 @@ from amoeba.aio import wait_counter
 from tests.driver.endpoints import BOTH, ON_MODEL, refused
 from tests.driver.libfabric.asyncio.loops import Awaitable, in_loop
 
+pytestmark = pytest.mark.full_build
+
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER
 

@@ -130,6 +130,7 @@ def test_the_ring_can_be_passed_many_times(pair, target):
     assert memory[0] == laps
 
 
+@pytest.mark.full_build
 def test_the_smallest_ring_works(fabric, keep):
     client, server = keep(make_side(fabric.domain(0), tx_size=1)), keep(make_side(fabric.domain(1)))
     connect(client, server)

@@ -28,9 +28,10 @@ ANY_USE = ALL_ACCESS | MrAccess.FI_SEND | MrAccess.FI_RECV
 
 
 @pytest.fixture(params=[("model", "model"), ("rtl", "rtl"), ("model", "rtl")], ids="-".join)
-def fabric(request, keep):
+def fabric(request, keep, rtl_parameters):
     """Two NICs, also of two kinds."""
-    with open_cluster(request.param, rtl_options={"host_latency": 40}) as opened:
+    parameters = rtl_parameters if "rtl" in request.param else None
+    with open_cluster(request.param, parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
         assert [fault for device in opened.devices for fault in device.faults()] == []
 

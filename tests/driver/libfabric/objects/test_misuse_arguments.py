@@ -51,9 +51,10 @@ NAN, INFINITE = math.nan, math.inf
 
 
 @pytest.fixture(params=[("model", "model"), ("rtl", "rtl"), ("model", "rtl")], ids="-".join)
-def fabric(request, keep):
+def fabric(request, keep, rtl_parameters):
     """Two NICs, also of two kinds."""
-    with open_cluster(request.param, rtl_options={"host_latency": 40}) as opened:
+    parameters = rtl_parameters if "rtl" in request.param else None
+    with open_cluster(request.param, parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
 
 

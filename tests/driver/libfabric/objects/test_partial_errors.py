@@ -25,8 +25,9 @@ WORD = 8
 
 
 @pytest.fixture(params=[("model", "model"), ("rtl", "rtl"), ("model", "rtl"), ("rtl", "model")], ids="-".join)
-def fabric(request):
-    with open_cluster(list(request.param), rtl_options={"host_latency": 40}) as opened:
+def fabric(request, rtl_parameters):
+    parameters = rtl_parameters if "rtl" in request.param else None
+    with open_cluster(list(request.param), parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
         assert [fault for device in opened.devices for fault in device.faults()] == []
 

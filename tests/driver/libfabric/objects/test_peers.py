@@ -166,6 +166,7 @@ def test_removing_a_peer_keeps_what_has_completed_meanwhile(fabric, pair, target
     assert memory[0] == 5
 
 
+@pytest.mark.full_build
 def test_closing_an_endpoint_closes_its_delivery_contexts(fabric, pair, target):
     _, region = target
     client = pair[0]
@@ -179,6 +180,7 @@ def test_closing_an_endpoint_closes_its_delivery_contexts(fabric, pair, target):
     assert fabric.nics[0].counters()[Counter.FAILED_PDCS] == 0
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("seconds", [1.0, 0.0], ids=["in time", "on a machine too busy for that"])
 def test_contexts_and_entries_are_used_again_after_close(fabric, keep, pair, target, monkeypatch, seconds):
     monkeypatch.setattr("amoeba.transport.context.DRAIN_TIME", seconds)

@@ -157,6 +157,7 @@ def waiting(fabric, keep):
     return keep(fabric.wait_open())
 
 
+@pytest.mark.full_build
 def test_a_wait_set_returns_when_one_of_its_queues_has_an_entry(pair, to, waiting, endpoint_of, keep):
     domain = pair[0].domain
     queues = [keep(domain.cq_open(wait_obj=SET, wait_set=waiting)) for _ in range(2)]

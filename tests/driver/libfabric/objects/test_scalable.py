@@ -24,6 +24,8 @@ from amoeba import (
 
 from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, refused
 
+pytestmark = pytest.mark.full_build
+
 ONE = np.uint64(1)
 BITS = 2
 

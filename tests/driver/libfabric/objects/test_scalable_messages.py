@@ -18,6 +18,8 @@ from amoeba import (
 
 from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
 
+pytestmark = pytest.mark.full_build
+
 BITS = 2
 TAG = 0x5EED
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV

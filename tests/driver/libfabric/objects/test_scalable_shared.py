@@ -24,6 +24,8 @@ from amoeba.fi import fi_ep_bind, fi_scalable_ep_bind
 from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, entries, refused
 from tests.driver.shared_receives import RECEIVED, Office, failure, make_office, text
 
+pytestmark = pytest.mark.full_build
+
 LONG = 9000
 
 

@@ -25,6 +25,8 @@ from amoeba import (
 
 from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
 
+pytestmark = pytest.mark.full_build
+
 ONE = np.uint64(1)
 
 

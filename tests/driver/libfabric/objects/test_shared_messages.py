@@ -5,6 +5,8 @@ from amoeba import BindFlags, Caps, CqFormat, EpType, Errno, OpFlags, Retransmis
 
 from tests.driver.endpoints import BOTH, ON_MODEL, Side, entries, idle, make_talker
 
+pytestmark = pytest.mark.full_build
+
 TAG = 9
 SENT = Caps.FI_TAGGED | Caps.FI_SEND
 MATCHED = OpFlags.FI_MATCH_COMPLETE

@@ -33,6 +33,8 @@ from tests.driver.connections import MSG, asked
 from tests.driver.endpoints import ALL_ACCESS, BOTH, ON_MODEL, aligned, entries, idle, make_talker, refused
 from tests.driver.shared_receives import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAGGED, failure, tagged, text
 
+pytestmark = pytest.mark.full_build
+
 # Which receive, and whose queue
 
 

@@ -182,6 +182,7 @@ def test_scattered_atomics_of_all_forms_agree_with_numpy(two, keep):
     np.testing.assert_array_equal(result, remote_words())
 
 
+@pytest.mark.full_build
 def test_vector_atomics_have_one_remote_segment(two):
     client, one, _ = two
     to = (client.peer, one.region.address, one.region.key)

@@ -10,9 +10,10 @@ from tests.support.pairs import PAIRS
 
 
 @pytest.fixture(params=PAIRS)
-def adapters(request) -> Iterator[Adapters]:
+def adapters(request, rtl_parameters) -> Iterator[Adapters]:
     """Two NICs."""
-    with open_adapters(request.param.split(","), rtl_options={"host_latency": 40}) as opened:
+    parameters = rtl_parameters if "rtl" in request.param else None
+    with open_adapters(request.param.split(","), parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
         assert [fault for nic in opened.nics for fault in nic.device.faults()] == []
 

@@ -58,6 +58,7 @@ def near(models):
     return sender, receiver
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("size", SIZES)
 def test_post(pair, size):
     sender, receiver = pair
@@ -74,6 +75,7 @@ def test_post(pair, size):
     assert guards(heap, 16, 16 + size)
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("size", SIZES)
 def test_fetch(pair, size):
     sender, receiver = pair
@@ -151,6 +153,7 @@ def test_nbx_posts_without_a_reply_buffer_and_fetches_with_one(near, size):
     assert guards(heap, 8, 8 + size)
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("equal", [True, False])
 def test_nbx_swaps_in_what_the_reply_buffer_held_if_the_buffer_is_equal(pair, size, equal):

@@ -92,6 +92,7 @@ def test_closing_by_force_needs_an_endpoint_that_expects_failing_peers(models):
     assert not ep.closed
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("immediate", [True, False])
 def test_a_forced_close_ends_every_request_at_once_and_nothing_is_touched_afterwards(adapters, immediate):
     sender, receiver = Entity(adapters[0]), Entity(adapters[1])

@@ -16,6 +16,7 @@ from tests.driver.openucx.ucp.memheap import flush, memheap
 OK = ucp.UcsStatus.UCS_OK
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("size", [4, 8])
 def test_atomic_add_fadd(pair, size):
     sender, receiver = pair

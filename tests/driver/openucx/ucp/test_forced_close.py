@@ -14,6 +14,9 @@ from tests.driver.openucx.ucp.entities import Entity, finish, wait_for
 from tests.driver.openucx.ucp.memheap import Memheap, memheap
 from tests.driver.openucx.ucp.test_ep_close import FORCE, Handler
 
+# Packets of 4 KiB: results of several lines are under way when an endpoint is closed.
+pytestmark = pytest.mark.full_build
+
 OK, CANCELED = ucp.UCS_OK, ucp.UCS_ERR_CANCELED
 LENGTH = 1 << 18
 MANY = 1000

@@ -60,6 +60,7 @@ def test_atomics_do_what_integers_do(parties, dtype):
         assert (numbers.view(expected.dtype) == expected).all(), f"{op} of {dtype}"
 
 
+@pytest.mark.full_build
 def test_atomics_of_every_form_on_every_pair_of_devices(everywhere):
     numbers = np.arange(8, dtype=np.uint64)
     memory = everywhere.contexts[1].map(numbers)
