@@ -51,6 +51,7 @@
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero; descriptors of all contexts may advance it. */
 #define AMOEBA_DEVICE_COUNTER_CONTEXTS 0x068 /* RW: Contexts, a bit each, for counter_admit. */
 #define AMOEBA_DEVICE_COUNTER_ADMIT 0x06c /* W: From now on only descriptors of counter_contexts advance the event counter written here (8 bits). */
+#define AMOEBA_DEVICE_DSCP 0x070 /* RW: DSCP in the IP header of requests (6 bits). Answers and NACKs have 46. */
 #define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
@@ -438,6 +439,8 @@ enum amoeba_counter { /* Counters of the NIC, in the order of the counter block.
     AMOEBA_COUNTER_MESSAGES_UNEXPECTED = 30,
     AMOEBA_COUNTER_COUNTER_WRITES = 31,
     AMOEBA_COUNTER_DROPPED_OVERFLOW = 32,
+    AMOEBA_COUNTER_MARKED_REQUESTS = 33,
+    AMOEBA_COUNTER_MARKED_RESPONSES = 34,
 };
 
 enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */
@@ -514,6 +517,7 @@ enum amoeba_pds_flags { /* Prologue flags of requests (7 bits). */
 };
 
 enum amoeba_ack_flags { /* Prologue flags of acknowledgements and negative ones (7 bits). */
+    AMOEBA_ACK_FLAGS_MARKED = 0x20,
     AMOEBA_ACK_FLAGS_RETX = 0x10,
 };
 
@@ -728,8 +732,10 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_IPV4_VERSION_WIDTH 4
 #define AMOEBA_UET_IPV4_HEADER_WORDS_OFFSET 4
 #define AMOEBA_UET_IPV4_HEADER_WORDS_WIDTH 4
-#define AMOEBA_UET_IPV4_DSCP_ECN_OFFSET 8
-#define AMOEBA_UET_IPV4_DSCP_ECN_WIDTH 8
+#define AMOEBA_UET_IPV4_DSCP_OFFSET 8
+#define AMOEBA_UET_IPV4_DSCP_WIDTH 6
+#define AMOEBA_UET_IPV4_ECN_OFFSET 14
+#define AMOEBA_UET_IPV4_ECN_WIDTH 2
 #define AMOEBA_UET_IPV4_TOTAL_LENGTH_OFFSET 16
 #define AMOEBA_UET_IPV4_TOTAL_LENGTH_WIDTH 16
 #define AMOEBA_UET_IPV4_IDENTIFICATION_OFFSET 32

@@ -81,6 +81,7 @@ FRAME_HEADER = data.StructLayout(
         "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK
         "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
+        "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
         "nack_code": 8,  # of a NACK
         "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative

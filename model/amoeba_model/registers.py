@@ -177,6 +177,10 @@ class Counter(enum.IntEnum):
     DROPPED_OVERFLOW = 32
     """Requests and CLOSE_COMMANDs dropped: those before them have filled the store. Never by the model, which takes
     each as it comes."""
+    MARKED_REQUESTS = 33
+    """Of the frames accepted, requests and CLOSE_COMMANDs that a switch has marked (ECN)."""
+    MARKED_RESPONSES = 34
+    """Of the frames accepted, ACKs and NACKs that say that their request was marked."""
 
 
 DOORBELL_REGISTERS = (
@@ -278,6 +282,7 @@ def _device_block() -> RegisterBlock:
                 Access.W,
                 "From now on only descriptors of counter_contexts advance the event counter written here (8 bits).",
             ),
+            _rw("dscp", 0x70, "DSCP in the IP header of requests (6 bits). Answers and NACKs have 46."),
             _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
             _ro("cycles_high", 0x84, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),

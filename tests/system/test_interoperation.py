@@ -426,14 +426,12 @@ def test_row_9_a_pdc_that_is_opened_again_begins_far_away(bench: Bench) -> None:
     assert 1 << 16 <= (second - first) % uet.PSNS <= uet.PSNS - (1 << 16)
 
 
-@row(10)
 def test_row_10_congestion_marks_are_echoed(bench: Bench) -> None:
     peer = bench.initiator()
     answer = peer.ask(peer.header(uet.WRITE, key=KEY, length=4) + b"four", tos=CE)
     assert answer.flags & ECN_MARKED
 
 
-@row(10)
 def test_row_10_answers_are_expedited(bench: Bench) -> None:
     peer = bench.initiator()
     assert peer.ask(peer.header(uet.WRITE, key=KEY, length=4) + b"four").tos >> 2 == EXPEDITED

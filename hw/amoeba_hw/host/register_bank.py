@@ -70,6 +70,8 @@ class RegisterBank(wiring.Component):
     contexts : array of CONTEXT
     mac, ip
         Own addresses.
+    dscp : Out(6)
+        Of requests.
     retransmission : RETRANSMISSION
     answer_base : Out(64)
         Where the answer memory lies in host memory, or 0.
@@ -99,6 +101,7 @@ class RegisterBank(wiring.Component):
                 "contexts": Out(CONTEXT).array(parameters.contexts),
                 "mac": Out(48),
                 "ip": Out(32),
+                "dscp": Out(6),
                 "retransmission": Out(RETRANSMISSION),
                 "answer_base": Out(64),
                 "counter_base": Out(64),
@@ -293,6 +296,7 @@ class RegisterBank(wiring.Component):
             self.cycles.eq(self._cycles),
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),
+            self.dscp.eq(self._register("device", "dscp")),
             self.answer_base.eq(self._wide("device", "answer_base")),
             self.counter_base.eq(self._wide("device", "counter_base")),
             self.retransmission.timeout.eq(self._register("device", "retransmit_timeout")),

@@ -276,7 +276,10 @@ class RequestChecker(wiring.Component):
         header, kind = request.header, self._decoded.kind
         is_atomic = kind.base | kind.fetching | kind.vendor
         return [
-            *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
+            *(
+                answer[name].eq(header[name])
+                for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx", "marked")
+            ),
             # A control packet has none of these.
             *(
                 answer[name].eq(Mux(header.is_control, 0, value))

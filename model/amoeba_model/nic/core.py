@@ -20,6 +20,7 @@ class Core:
         """The clock at the last reset of the function."""
         self.mac = 0
         self.ip = 0
+        self.dscp = 0
         self.retransmit_timeout = RETRANSMIT_TIMEOUT
         self.retransmit_limit = RETRANSMIT_LIMIT
         self.answer_base = 0

@@ -137,6 +137,7 @@ class RegisterBank:
         core = self._core
         core.mac = (self._value("device", "mac_high") & 0xFFFF) << 32 | self._value("device", "mac_low")
         core.ip = self._value("device", "ip")
+        core.dscp = self._value("device", "dscp") & 0x3F
         core.retransmit_timeout = self._value("device", "retransmit_timeout")
         core.retransmit_limit = self._value("device", "retransmit_limit") & 0xFF
         core.answer_base = self._pair("device", "answer_base")
