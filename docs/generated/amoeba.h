@@ -52,6 +52,8 @@
 #define AMOEBA_DEVICE_COUNTER_CONTEXTS 0x068 /* RW: Contexts, a bit each, for counter_admit. */
 #define AMOEBA_DEVICE_COUNTER_ADMIT 0x06c /* W: From now on only descriptors of counter_contexts advance the event counter written here (8 bits). */
 #define AMOEBA_DEVICE_DSCP 0x070 /* RW: DSCP in the IP header of requests (6 bits). Answers and NACKs have 46. */
+#define AMOEBA_DEVICE_PSN_KEY 0x074 /* RW: Key of the first psns of PDCs that the NIC opens again, of 96 bits; the first word is the most significant. Random, and anew whenever a driver opens the NIC. */
+#define AMOEBA_DEVICE_PSN_KEY_STRIDE 0x004
 #define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */

@@ -167,6 +167,7 @@ class Core(wiring.Component):
             target.cycles.eq(registers.cycles),
             self.counters.counter_base.eq(registers.counter_base),
             self.transmitter.dscp.eq(registers.dscp),
+            initiator.psn_key.eq(registers.psn_key),
         ]
         for context in range(self._parameters.contexts):
             m.d.comb += [

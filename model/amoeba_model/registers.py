@@ -283,6 +283,14 @@ def _device_block() -> RegisterBlock:
                 "From now on only descriptors of counter_contexts advance the event counter written here (8 bits).",
             ),
             _rw("dscp", 0x70, "DSCP in the IP header of requests (6 bits). Answers and NACKs have 46."),
+            Register(
+                "psn_key",
+                0x74,
+                Access.RW,
+                "Key of the first psns of PDCs that the NIC opens again, of 96 bits; the first word is the most "
+                "significant. Random, and anew whenever a driver opens the NIC.",
+                count=3,
+            ),
             _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
             _ro("cycles_high", 0x84, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),

@@ -416,7 +416,6 @@ def test_row_8_a_target_that_asks_for_it_gets_a_close(bench: Bench) -> None:
     assert (uet.CONTROL, uet.CLOSE_COMMAND) in [packet.prologue[:2] for packet in target.packets]
 
 
-@row(9)
 def test_row_9_a_pdc_that_is_opened_again_begins_far_away(bench: Bench) -> None:
     target = bench.target()
     for _ in range(2):

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.layout import Access
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.opcodes import Form
 from amoeba_model.registers import (
     ABI_VERSION,
@@ -72,6 +73,8 @@ class RegisterBank(wiring.Component):
         Own addresses.
     dscp : Out(6)
         Of requests.
+    psn_key : Out(96)
+        The first word on top.
     retransmission : RETRANSMISSION
     answer_base : Out(64)
         Where the answer memory lies in host memory, or 0.
@@ -102,6 +105,7 @@ class RegisterBank(wiring.Component):
                 "mac": Out(48),
                 "ip": Out(32),
                 "dscp": Out(6),
+                "psn_key": Out(32 * KEY_WORDS),
                 "retransmission": Out(RETRANSMISSION),
                 "answer_base": Out(64),
                 "counter_base": Out(64),
@@ -297,6 +301,7 @@ class RegisterBank(wiring.Component):
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),
             self.dscp.eq(self._register("device", "dscp")),
+            self.psn_key.eq(Cat(*(self._register("device", "psn_key", word) for word in reversed(range(KEY_WORDS))))),
             self.answer_base.eq(self._wide("device", "answer_base")),
             self.counter_base.eq(self._wide("device", "counter_base")),
             self.retransmission.timeout.eq(self._register("device", "retransmit_timeout")),

@@ -102,9 +102,9 @@ class Peer:
     def __post_init__(self) -> None:
         self._start(self.initial_psn)
 
-    def start_anew(self) -> None:
+    def start_anew(self, psn: int) -> None:
         """Start a new connection epoch, after the answer to a CLOSE."""
-        self._start(self.next_psn)
+        self._start(psn)
 
     def start_at_oldest(self) -> None:
         """Begin anew with what is unanswered: the target says that it gave the PDC away."""
