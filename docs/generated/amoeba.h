@@ -221,7 +221,7 @@ struct amoeba_rendezvous {
     uint16_t resource_index; /* The sender's context that READs go to. */
     uint32_t job_id; /* Its UET job. */
     uint16_t pid_on_fep; /* Its UET process id. */
-    uint16_t reserved0; /* Zero. */
+    uint16_t relative; /* 1: that counts within the job; 0: within the NIC. */
 };
 
 /* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
@@ -393,6 +393,7 @@ enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
     AMOEBA_CONTEXT_CONTROL_SHARES_RECEIVES = 0x8,
     AMOEBA_CONTEXT_CONTROL_ANNOUNCE = 0x10,
+    AMOEBA_CONTEXT_CONTROL_RELATIVE = 0x20,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */
@@ -405,6 +406,7 @@ enum amoeba_key_flags { /* flags of a key table entry. */
 
 enum amoeba_peer_flags {
     AMOEBA_PEER_FLAGS_VALID = 0x1,
+    AMOEBA_PEER_FLAGS_RELATIVE = 0x2,
 };
 
 enum amoeba_counter { /* Counters of the NIC, in the order of the counter block. Each counts modulo 2**32 since reset. */
@@ -953,6 +955,8 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UCP_LONG_MESSAGE_JOB_ID_WIDTH 32
 #define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_OFFSET 224
 #define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_WIDTH 16
+#define AMOEBA_UCP_LONG_MESSAGE_RELATIVE_OFFSET 240
+#define AMOEBA_UCP_LONG_MESSAGE_RELATIVE_WIDTH 16
 #define AMOEBA_UCP_LONG_MESSAGE_LENGTH_OFFSET 256
 #define AMOEBA_UCP_LONG_MESSAGE_LENGTH_WIDTH 64
 

@@ -154,6 +154,7 @@ PEER = data.StructLayout(
         "valid": 1,
         "context": 8,
         "initiator": 12,
+        "relative": 1,  # its process id counts within its job
     }
 )
 """One peer table entry as the driver stored it."""
@@ -198,6 +199,7 @@ CONTEXT = data.StructLayout(
         "data_by_key": 1,
         "shares_receives": 1,
         "announces": 1,  # messages that meet no receive write an event
+        "relative": 1,  # its process id counts within its job
         "receive_context": 8,  # whose receives its messages meet, with shares_receives
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries

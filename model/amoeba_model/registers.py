@@ -78,6 +78,8 @@ class KeyFlags(enum.IntFlag):
 
 class PeerFlags(enum.IntFlag):
     VALID = 1 << 0
+    RELATIVE = 1 << 1
+    """The peer's process id counts within its job: requests have the flag RELATIVE."""
 
 
 class TargetPdcState(enum.IntEnum):
@@ -103,6 +105,9 @@ class ContextControl(enum.IntFlag):
     """Messages for this context meet the receives of the context ``receive_context``, not its own."""
     ANNOUNCE = 1 << 4
     """A message that meets no receive of this context writes an event ARRIVED when it joins the unexpected ones."""
+    RELATIVE = 1 << 5
+    """The context's process id counts within its job: only requests with the flag RELATIVE are accepted. Without it,
+    the process id is the NIC's own, and only requests without the flag are accepted."""
 
 
 class Counter(enum.IntEnum):

@@ -164,7 +164,11 @@ class Attacker:
         header = FrameHeader(
             **self._sequence(source),
             opcode=opcode,
-            flags=generator.choice((WHOLE,) * 12 + (WHOLE | SesFlags.HEADER_DATA,) * 3 + (generator.getrandbits(6),)),
+            flags=generator.choice(
+                (WHOLE,) * 12
+                + (WHOLE | SesFlags.HEADER_DATA,) * 3
+                + (WHOLE | SesFlags.RELATIVE, generator.getrandbits(6))
+            ),
             message_id=generator.getrandbits(16),
             job_id=generator.choice((self._context.job_id,) * 20 + (1,)),
             pid_on_fep=generator.choice((self._context.pid_on_fep,) * 20 + (2,)),

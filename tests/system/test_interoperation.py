@@ -436,7 +436,6 @@ def test_row_10_answers_are_expedited(bench: Bench) -> None:
     assert peer.ask(peer.header(uet.WRITE, key=KEY, length=4) + b"four").tos >> 2 == EXPEDITED
 
 
-@row(11)
 def test_row_11_relative_addresses_are_told_from_absolute_ones(bench: Bench) -> None:
     peer = bench.initiator()
     ses = peer.header(uet.WRITE, key=KEY, length=4, flags=uet.START | uet.END | 8)

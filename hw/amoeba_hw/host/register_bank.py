@@ -50,6 +50,10 @@ _DOORBELLS = {
 """Doorbell register behind each RING_INDEX stream."""
 
 
+_PEER_FLAGS = {"valid": PeerFlags.VALID, "relative": PeerFlags.RELATIVE}
+"""Bit of the peer table's ``flags`` behind each member of PEER that is one."""
+
+
 class RegisterBank(wiring.Component):
     """All registers of the BAR. Holes read as zero and ignore writes.
 
@@ -281,9 +285,11 @@ class RegisterBank(wiring.Component):
         return self._struct(KEY_ENTRY, wide | narrow)
 
     def _peer(self):
-        own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", "valid")}
-        valid = self._register("peers", "flags") & PeerFlags.VALID
-        return self._struct(PEER, {**own, "mac": self._wide("peers", "mac"), "valid": valid})
+        own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", *_PEER_FLAGS)}
+        flags = {
+            name: (self._register("peers", "flags") & flag).any() for name, flag in _PEER_FLAGS.items()
+        }
+        return self._struct(PEER, {**own, **flags, "mac": self._wide("peers", "mac")})
 
     @staticmethod
     def _struct(layout, values):
@@ -315,6 +321,7 @@ class RegisterBank(wiring.Component):
                 "data_by_key": (control & ContextControl.DATA_BY_KEY).any(),
                 "shares_receives": (control & ContextControl.SHARES_RECEIVES).any(),
                 "announces": (control & ContextControl.ANNOUNCE).any(),
+                "relative": (control & ContextControl.RELATIVE).any(),
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}

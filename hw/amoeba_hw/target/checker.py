@@ -173,7 +173,10 @@ class RequestChecker(wiring.Component):
                         context.enable.eq(chosen.enable),
                         context.domain.eq(chosen.domain),
                         context.job_matches.eq(header.job_id == chosen.job_id),
-                        context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
+                        context.pid_matches.eq(
+                            Cat(header.pid_on_fep, (header.flags & SesFlags.RELATIVE) != 0)
+                            == Cat(chosen.pid_on_fep, chosen.relative)
+                        ),
                         context.has_events.eq(chosen.event_base != 0),
                         context.data_by_key.eq(chosen.data_by_key),
                         context.takes_messages.eq(self.takes_messages[index]),

@@ -56,6 +56,7 @@ class Peer:
     context: int = 0
     initiator: int = 0
     """The context by which the peer knows who sends."""
+    relative: bool = False
 
     start_psn: int = field(init=False)
     """First packet of the PDC."""

@@ -168,6 +168,7 @@ class RegisterBank:
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
         context.data_by_key = bool(control & ContextControl.DATA_BY_KEY)
         context.announces = bool(control & ContextControl.ANNOUNCE)
+        context.relative = bool(control & ContextControl.RELATIVE)
         enable = bool(control & ContextControl.ENABLE)
         if enable and not context.enabled:
             context.restart()
@@ -201,6 +202,7 @@ class RegisterBank:
                 valid=bool(self._value("peers", "flags") & PeerFlags.VALID),
                 context=self._value("peers", "context"),
                 initiator=self._value("peers", "initiator") & 0xFFF,
+                relative=bool(self._value("peers", "flags") & PeerFlags.RELATIVE),
             )
             self._initiator.open_peer(index, peer)
 

@@ -303,6 +303,7 @@ class SesFlags(enum.IntFlag):
     """Every answer is a delivery completion; set in the last packet of a request, by which event counters count."""
     INITIATOR_ERROR = 0x10
     RELATIVE = 0x08
+    """``pid_on_fep`` counts within the job; otherwise within the NIC."""
     HEADER_DATA = 0x04
     END_OF_MESSAGE = 0x02
     START_OF_MESSAGE = 0x01

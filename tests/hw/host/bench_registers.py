@@ -193,7 +193,7 @@ async def contexts_and_own_address_are_shown(dut):
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=31,
+        control=63,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
@@ -207,6 +207,7 @@ async def contexts_and_own_address_are_shown(dut):
         "data_by_key": 1,
         "shares_receives": 1,
         "announces": 1,
+        "relative": 1,
         "receive_context": 0xFC,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,

@@ -100,7 +100,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "syn": 1,
         "opcode": 4,
         "version": 0,
-        "flags": 0x23,
+        "flags": 0x2B,
         "message_id": 0,
         "job_id": 0x123405,
         "pid_on_fep": 0x125,
