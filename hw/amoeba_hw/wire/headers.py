@@ -211,6 +211,8 @@ class HeaderBuilder(wiring.Component):
         self._header = Signal(FRAME_HEADER)
         self._shape = Signal(SHAPE)
         self._total_length = Signal(16)
+        self._service = Signal(8)
+        """DSCP and ECN."""
         self._sum = Signal(19)
         self._valid = Signal()
 
@@ -219,8 +221,11 @@ class HeaderBuilder(wiring.Component):
         advance = Signal()
         total_length = Signal(16)
         shape = Signal(SHAPE)
+        service = Signal(8)
         _choose_shape(m, shape, self.i.p)
+        of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
         m.d.comb += [
+            service.eq(Mux(self.i.p.is_request, of_requests, uet.DSCP_EXPEDITED << 2)),
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(advance),
             total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + self.i.p.payload_length),
@@ -231,26 +236,22 @@ class HeaderBuilder(wiring.Component):
                 self._header.eq(self.i.p),
                 self._shape.eq(shape),
                 self._total_length.eq(total_length),
-                self._sum.eq(self._checksum_sum(shape)),
+                self._service.eq(service),
+                self._sum.eq(self._checksum_sum(shape, service)),
                 self.o.valid.eq(self._valid),
             ]
             m.d.sync += self._assemble(m)
         return m
 
-    def _checksum_sum(self, shape):
+    def _checksum_sum(self, shape, service):
         """Sum of the 16-bit words of the IPv4 header."""
         fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
         constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
         other = self.i.p.ip
-        own = (self.ip[:16] + self.ip[16:]) + self._type_of_service(self.i.p)
+        own = (self.ip[:16] + self.ip[16:]) + service
         # That of the packet's length, whose shape is known last, and of all that is the same in every header.
         rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + self.i.p.payload_length
         return (own + (other[:16] + other[16:])) + rest
-
-    def _type_of_service(self, header):
-        """DSCP and ECN of a frame with this FRAME_HEADER."""
-        of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
-        return Mux(header.is_request, of_requests, Const(uet.DSCP_EXPEDITED << 2, 8))
 
     def _assemble(self, m):
         """Statements that put the second stage's header together."""
@@ -261,7 +262,6 @@ class HeaderBuilder(wiring.Component):
             folded.eq(self._sum[:16] + self._sum[16:]),
             checksum.eq(~(folded[:16] + folded[16])),
         ]
-        service = self._type_of_service(header)
         common = Cat(
             pack_wire(
                 uet.ETHERNET,
@@ -271,8 +271,8 @@ class HeaderBuilder(wiring.Component):
                 uet.IPV4,
                 _IPV4_CONSTANTS
                 | {
-                    "dscp": service[2:],
-                    "ecn": service[:2],
+                    "dscp": self._service[2:],
+                    "ecn": self._service[:2],
                     "total_length": self._total_length,
                     "checksum": checksum,
                     "source": self.ip,
