@@ -14,16 +14,10 @@ LONG = 10_000
 """Bytes of a message that the receiver reads."""
 
 
-@pytest.fixture
-def talkers(fabric):
-    sides = [make_talker(fabric.domain(number, relative=True)) for number in (0, 1)]
-    connect(*sides)
-    return sides
-
-
 @ON_MODEL
-def test_relative_addresses_work_as_absolute_ones_do(talkers, keep):
-    one, other = talkers
+def test_relative_addresses_work_as_absolute_ones_do(fabric, keep):
+    one, other = keep([make_talker(fabric.domain(number, relative=True)) for number in (0, 1)])
+    connect(one, other)
     memory = aligned(8)
     region = keep(other.domain.mr_reg(memory, ALL_ACCESS, requested_key=5))
     one.endpoint.atomic(np.uint64(3), one.peer, region.address, region.key, Op.FI_SUM)
@@ -41,7 +35,7 @@ def test_relative_addresses_work_as_absolute_ones_do(talkers, keep):
 @ON_MODEL
 @pytest.mark.parametrize("relative", [False, True])
 def test_an_address_of_the_other_kind_names_nobody(fabric, keep, relative):
-    one, other = (make_talker(fabric.domain(number, relative=relative)) for number in (0, 1))
+    one, other = keep([make_talker(fabric.domain(number, relative=relative)) for number in (0, 1)])
     connect(one, other)
     region = keep(other.domain.mr_reg(aligned(8), ALL_ACCESS, requested_key=5))
     right = EndpointAddress.unpack(other.endpoint.getname())
