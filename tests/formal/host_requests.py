@@ -3,6 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
+from amoeba_hw.initiator.first_psns import FirstPsns
 from amoeba_hw.initiator.packet_numberer import PacketNumberer
 from amoeba_hw.initiator.peer_table import PeerTable
 from amoeba_hw.initiator.response_handler import ResponseHandler
@@ -18,11 +19,24 @@ from tests.formal.rules import StreamRules, never_reset
 __all__ = ["CompleterSpec", "FunctionResetSpec", "MsixSpec", "PeerStoreSpec"]
 
 
+class _AnyFirstPsns(wiring.Component):
+    """Takes the place of FirstPsns: any psn, at any time."""
+
+    def __init__(self, peers):
+        extra = {"any_done": In(1), "any_first": In(32)}
+        super().__init__({**FirstPsns(peers).signature.members, **extra})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.done.eq(self.any_done), self.first.eq(self.any_first)]
+        return m
+
+
 class PeerStoreSpec(wiring.Component):
     """PeerTable with those who hold it: an entry is stored within three cycles, whatever else never goes on.
 
     Everything that comes from elsewhere is free: headers that nobody takes, answers for which there is no room, the
-    log, the payload.
+    log, the payload. So is where a PDC begins anew, and when that is known.
     """
 
     _PARAMETERS = NicParameters(data_width=128, payload=64, peers=2, contexts=1)
@@ -31,7 +45,8 @@ class PeerStoreSpec(wiring.Component):
     def __init__(self):
         self._table = PeerTable(2)
         self._holders = {"numberer": PacketNumberer(self._PARAMETERS), "responses": ResponseHandler(self._PARAMETERS)}
-        self._free = {}
+        self._first_psns = self._holders["responses"]._first_psns = _AnyFirstPsns(2)
+        self._free = {f"psns_{name}": getattr(self._first_psns, name) for name in ("any_done", "any_first")}
         for name, holder in {"table": self._table, **self._holders}.items():
             for path, member, value in holder.signature.flatten(holder):
                 joined = name != "table" and str(path[0]).startswith(self._BY_TABLE)
