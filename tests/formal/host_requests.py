@@ -3,7 +3,6 @@
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amoeba_hw.initiator.first_psns import FirstPsns
 from amoeba_hw.initiator.packet_numberer import PacketNumberer
 from amoeba_hw.initiator.peer_table import PeerTable
 from amoeba_hw.initiator.response_handler import ResponseHandler
@@ -19,17 +18,15 @@ from tests.formal.rules import StreamRules, never_reset
 __all__ = ["CompleterSpec", "FunctionResetSpec", "MsixSpec", "PeerStoreSpec"]
 
 
-class _AnyFirstPsns(wiring.Component):
-    """Takes the place of FirstPsns: any psn, at any time."""
+def _free_first_psns(first_psns, done, first):
+    """Let FirstPsns say any psn, at any time."""
 
-    def __init__(self, peers):
-        extra = {"any_done": In(1), "any_first": In(32)}
-        super().__init__({**FirstPsns(peers).signature.members, **extra})
-
-    def elaborate(self, platform):
+    def elaborate(platform):
         m = Module()
-        m.d.comb += [self.done.eq(self.any_done), self.first.eq(self.any_first)]
+        m.d.comb += [first_psns.done.eq(done), first_psns.first.eq(first)]
         return m
+
+    first_psns.elaborate = elaborate
 
 
 class PeerStoreSpec(wiring.Component):
@@ -45,8 +42,9 @@ class PeerStoreSpec(wiring.Component):
     def __init__(self):
         self._table = PeerTable(2)
         self._holders = {"numberer": PacketNumberer(self._PARAMETERS), "responses": ResponseHandler(self._PARAMETERS)}
-        self._first_psns = self._holders["responses"]._first_psns = _AnyFirstPsns(2)
-        self._free = {f"psns_{name}": getattr(self._first_psns, name) for name in ("any_done", "any_first")}
+        done, first = Signal(), Signal(32)
+        _free_first_psns(self._holders["responses"]._first_psns, done, first)
+        self._free = {"psns_done": done, "psns_first": first}
         for name, holder in {"table": self._table, **self._holders}.items():
             for path, member, value in holder.signature.flatten(holder):
                 joined = name != "table" and str(path[0]).startswith(self._BY_TABLE)
