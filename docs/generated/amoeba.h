@@ -51,6 +51,9 @@
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero; descriptors of all contexts may advance it. */
 #define AMOEBA_DEVICE_COUNTER_CONTEXTS 0x068 /* RW: Contexts, a bit each, for counter_admit. */
 #define AMOEBA_DEVICE_COUNTER_ADMIT 0x06c /* W: From now on only descriptors of counter_contexts advance the event counter written here (8 bits). */
+#define AMOEBA_DEVICE_DSCP 0x070 /* RW: DSCP in the IP header of requests (6 bits). Answers and NACKs have 46. */
+#define AMOEBA_DEVICE_PSN_KEY 0x074 /* RW: Key of the first psns of PDCs that the NIC opens again, of 96 bits; the first word is the most significant. Random, and anew whenever a driver opens the NIC. */
+#define AMOEBA_DEVICE_PSN_KEY_STRIDE 0x004
 #define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
@@ -218,7 +221,7 @@ struct amoeba_rendezvous {
     uint16_t resource_index; /* The sender's context that READs go to. */
     uint32_t job_id; /* Its UET job. */
     uint16_t pid_on_fep; /* Its UET process id. */
-    uint16_t reserved0; /* Zero. */
+    uint16_t relative; /* 1: that counts within the job; 0: within the NIC. */
 };
 
 /* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
@@ -390,6 +393,7 @@ enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
     AMOEBA_CONTEXT_CONTROL_SHARES_RECEIVES = 0x8,
     AMOEBA_CONTEXT_CONTROL_ANNOUNCE = 0x10,
+    AMOEBA_CONTEXT_CONTROL_RELATIVE = 0x20,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */
@@ -402,6 +406,7 @@ enum amoeba_key_flags { /* flags of a key table entry. */
 
 enum amoeba_peer_flags {
     AMOEBA_PEER_FLAGS_VALID = 0x1,
+    AMOEBA_PEER_FLAGS_RELATIVE = 0x2,
 };
 
 enum amoeba_counter { /* Counters of the NIC, in the order of the counter block. Each counts modulo 2**32 since reset. */
@@ -438,6 +443,8 @@ enum amoeba_counter { /* Counters of the NIC, in the order of the counter block.
     AMOEBA_COUNTER_MESSAGES_UNEXPECTED = 30,
     AMOEBA_COUNTER_COUNTER_WRITES = 31,
     AMOEBA_COUNTER_DROPPED_OVERFLOW = 32,
+    AMOEBA_COUNTER_MARKED_REQUESTS = 33,
+    AMOEBA_COUNTER_MARKED_RESPONSES = 34,
 };
 
 enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */
@@ -514,6 +521,7 @@ enum amoeba_pds_flags { /* Prologue flags of requests (7 bits). */
 };
 
 enum amoeba_ack_flags { /* Prologue flags of acknowledgements and negative ones (7 bits). */
+    AMOEBA_ACK_FLAGS_MARKED = 0x20,
     AMOEBA_ACK_FLAGS_RETX = 0x10,
 };
 
@@ -728,8 +736,10 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_IPV4_VERSION_WIDTH 4
 #define AMOEBA_UET_IPV4_HEADER_WORDS_OFFSET 4
 #define AMOEBA_UET_IPV4_HEADER_WORDS_WIDTH 4
-#define AMOEBA_UET_IPV4_DSCP_ECN_OFFSET 8
-#define AMOEBA_UET_IPV4_DSCP_ECN_WIDTH 8
+#define AMOEBA_UET_IPV4_DSCP_OFFSET 8
+#define AMOEBA_UET_IPV4_DSCP_WIDTH 6
+#define AMOEBA_UET_IPV4_ECN_OFFSET 14
+#define AMOEBA_UET_IPV4_ECN_WIDTH 2
 #define AMOEBA_UET_IPV4_TOTAL_LENGTH_OFFSET 16
 #define AMOEBA_UET_IPV4_TOTAL_LENGTH_WIDTH 16
 #define AMOEBA_UET_IPV4_IDENTIFICATION_OFFSET 32
@@ -945,6 +955,8 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UCP_LONG_MESSAGE_JOB_ID_WIDTH 32
 #define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_OFFSET 224
 #define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_WIDTH 16
+#define AMOEBA_UCP_LONG_MESSAGE_RELATIVE_OFFSET 240
+#define AMOEBA_UCP_LONG_MESSAGE_RELATIVE_WIDTH 16
 #define AMOEBA_UCP_LONG_MESSAGE_LENGTH_OFFSET 256
 #define AMOEBA_UCP_LONG_MESSAGE_LENGTH_WIDTH 64
 

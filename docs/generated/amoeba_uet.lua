@@ -246,6 +246,7 @@ local headers = {
       divisor = 1, modulus = 128,
       proto = ProtoField.uint8("amoeba_uet.pds_ack.flags", "flags", base.HEX, nil, 0x7f),
       flags = {
+        ProtoField.bool("amoeba_uet.pds_ack.flags.marked", "MARKED", 8, nil, 0x20),
         ProtoField.bool("amoeba_uet.pds_ack.flags.retx", "RETX", 8, nil, 0x10),
       } },
     { name = "ack_psn_offset", start = 2, length = 2,
@@ -278,6 +279,7 @@ local headers = {
       divisor = 1, modulus = 128,
       proto = ProtoField.uint8("amoeba_uet.pds_nack.flags", "flags", base.HEX, nil, 0x7f),
       flags = {
+        ProtoField.bool("amoeba_uet.pds_nack.flags.marked", "MARKED", 8, nil, 0x20),
         ProtoField.bool("amoeba_uet.pds_nack.flags.retx", "RETX", 8, nil, 0x10),
       } },
     { name = "nack_code", start = 2, length = 1,

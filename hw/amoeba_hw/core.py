@@ -166,6 +166,8 @@ class Core(wiring.Component):
             Value.cast(registers.pdc_view).eq(Value.cast(target.pdc_view)),
             target.cycles.eq(registers.cycles),
             self.counters.counter_base.eq(registers.counter_base),
+            self.transmitter.dscp.eq(registers.dscp),
+            initiator.psn_key.eq(registers.psn_key),
         ]
         for context in range(self._parameters.contexts):
             m.d.comb += [

@@ -81,6 +81,7 @@ FRAME_HEADER = data.StructLayout(
         "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK
         "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
+        "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
         "nack_code": 8,  # of a NACK
         "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative
@@ -153,6 +154,7 @@ PEER = data.StructLayout(
         "valid": 1,
         "context": 8,
         "initiator": 12,
+        "relative": 1,  # its process id counts within its job
     }
 )
 """One peer table entry as the driver stored it."""
@@ -197,6 +199,7 @@ CONTEXT = data.StructLayout(
         "data_by_key": 1,
         "shares_receives": 1,
         "announces": 1,  # messages that meet no receive write an event
+        "relative": 1,  # its process id counts within its job
         "receive_context": 8,  # whose receives its messages meet, with shares_receives
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries

@@ -110,6 +110,7 @@ _DESTINATION = {
     "psn": 32,
     "clear_psn_offset": 16,
     "retx": 1,
+    "marked": 1,
     "spdcid": 16,  # the target's PDC
     "dpdcid": 16,
     "epoch": EPOCH_BITS,
@@ -205,7 +206,18 @@ DUPLICATE = data.StructLayout(_DESTINATION)
 """A request received again, and where its answer is to go."""
 
 NACK = data.StructLayout(
-    {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "missing": 8, "retx": 1}
+    {
+        "mac": 48,
+        "ip": 32,
+        "port": 16,
+        "psn": 32,
+        "spdcid": 16,
+        "dpdcid": 16,
+        "code": 8,
+        "missing": 8,
+        "retx": 1,
+        "marked": 1,
+    }
 )
 """A negative acknowledgement; ``psn`` is nack_psn."""
 
@@ -220,7 +232,8 @@ def acknowledges(header, destination):
 
     ``destination`` is an ANSWER, a DUPLICATE or a NACK.
     """
-    return [header[name].eq(destination[name]) for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid")]
+    names = ("mac", "ip", "port", "psn", "spdcid", "dpdcid", "marked")
+    return [header[name].eq(destination[name]) for name in names]
 
 
 def response_opcode(return_code, has_data):

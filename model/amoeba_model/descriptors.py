@@ -171,7 +171,7 @@ RENDEZVOUS = Record(
         Field("resource_index", 16, "The sender's context that READs go to."),
         Field("job_id", 32, "Its UET job."),
         Field("pid_on_fep", 16, "Its UET process id."),
-        Field("reserved0", 16, "Zero."),
+        Field("relative", 16, "1: that counts within the job; 0: within the NIC."),
     ),
     "Payload of a rendezvous message instead of its data; NICs copy it like any other, drivers use it.",
 )

@@ -78,6 +78,8 @@ class KeyFlags(enum.IntFlag):
 
 class PeerFlags(enum.IntFlag):
     VALID = 1 << 0
+    RELATIVE = 1 << 1
+    """The peer's process id counts within its job: requests have the flag RELATIVE."""
 
 
 class TargetPdcState(enum.IntEnum):
@@ -103,6 +105,9 @@ class ContextControl(enum.IntFlag):
     """Messages for this context meet the receives of the context ``receive_context``, not its own."""
     ANNOUNCE = 1 << 4
     """A message that meets no receive of this context writes an event ARRIVED when it joins the unexpected ones."""
+    RELATIVE = 1 << 5
+    """The context's process id counts within its job: only requests with the flag RELATIVE are accepted. Without it,
+    the process id is the NIC's own, and only requests without the flag are accepted."""
 
 
 class Counter(enum.IntEnum):
@@ -177,6 +182,10 @@ class Counter(enum.IntEnum):
     DROPPED_OVERFLOW = 32
     """Requests and CLOSE_COMMANDs dropped: those before them have filled the store. Never by the model, which takes
     each as it comes."""
+    MARKED_REQUESTS = 33
+    """Of the frames accepted, requests and CLOSE_COMMANDs that a switch has marked (ECN)."""
+    MARKED_RESPONSES = 34
+    """Of the frames accepted, ACKs and NACKs that say that their request was marked."""
 
 
 DOORBELL_REGISTERS = (
@@ -277,6 +286,15 @@ def _device_block() -> RegisterBlock:
                 0x6C,
                 Access.W,
                 "From now on only descriptors of counter_contexts advance the event counter written here (8 bits).",
+            ),
+            _rw("dscp", 0x70, "DSCP in the IP header of requests (6 bits). Answers and NACKs have 46."),
+            Register(
+                "psn_key",
+                0x74,
+                Access.RW,
+                "Key of the first psns of PDCs that the NIC opens again, of 96 bits; the first word is the most "
+                "significant. Random, and anew whenever a driver opens the NIC.",
+                count=3,
             ),
             _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
             _ro("cycles_high", 0x84, "The same, high half."),

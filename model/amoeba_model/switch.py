@@ -40,7 +40,7 @@ class Switch:
         Bytes that leave through a port per cycle: 32 are what a NIC of 256 bits sends.
     mark : int, optional
         Bytes at a port from which on IPv4 packets that come there are marked "congestion experienced" (RFC 3168,
-        section 5), whether or not they announce that their sender knows of it: those of Amoeba's NICs do not.
+        section 5), if they are ECN-capable: requests of Amoeba's NICs are, answers are not.
     nic_buffer : int
         Bytes of arriving frames that each NIC's MAC holds, which tells the switch to stop as the switch does
         with ``pause``, and drops what does not fit without. The model takes what arrives at once, and needs none.
@@ -208,13 +208,13 @@ class SwitchQueues:
 def congestion_experienced(frame: bytes) -> bytes:
     """Mark the packet of a frame, and update its checksum (RFC 1624).
 
-    Returns the frame itself if it has no IPv4 packet, or is marked already.
+    Returns the frame itself if its packet is not IPv4, is not ECN-capable, or is marked already.
     """
     if frame[_ETHERTYPE] != _IPV4 or len(frame) < _IPV4_END:
         return frame
     before = frame[_TRAFFIC_CLASS]
     after = before | _CONGESTION_EXPERIENCED
-    if before == after:
+    if before == after or not before & _CONGESTION_EXPERIENCED:
         return frame
     # The traffic class is the low byte of its 16-bit word.
     total = (~int.from_bytes(frame[_CHECKSUM], "big") & 0xFFFF) + (~before & 0xFFFF) + after

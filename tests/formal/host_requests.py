@@ -18,11 +18,22 @@ from tests.formal.rules import StreamRules, never_reset
 __all__ = ["CompleterSpec", "FunctionResetSpec", "MsixSpec", "PeerStoreSpec"]
 
 
+def _free_first_psns(first_psns, done, first):
+    """Let FirstPsns say any psn, at any time."""
+
+    def elaborate(platform):
+        m = Module()
+        m.d.comb += [first_psns.done.eq(done), first_psns.first.eq(first)]
+        return m
+
+    first_psns.elaborate = elaborate
+
+
 class PeerStoreSpec(wiring.Component):
     """PeerTable with those who hold it: an entry is stored within three cycles, whatever else never goes on.
 
     Everything that comes from elsewhere is free: headers that nobody takes, answers for which there is no space, the
-    log, the payload.
+    log, the payload. So is where a PDC begins anew, and when that is known.
     """
 
     _PARAMETERS = NicParameters(data_width=128, payload=64, peers=2, contexts=1)
@@ -31,7 +42,9 @@ class PeerStoreSpec(wiring.Component):
     def __init__(self):
         self._table = PeerTable(2)
         self._holders = {"numberer": PacketNumberer(self._PARAMETERS), "responses": ResponseHandler(self._PARAMETERS)}
-        self._free = {}
+        done, first = Signal(), Signal(32)
+        _free_first_psns(self._holders["responses"]._first_psns, done, first)
+        self._free = {"psns_done": done, "psns_first": first}
         for name, holder in {"table": self._table, **self._holders}.items():
             for path, member, value in holder.signature.flatten(holder):
                 joined = name != "table" and str(path[0]).startswith(self._BY_TABLE)

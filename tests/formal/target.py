@@ -107,7 +107,7 @@ class SequenceSpec(wiring.Component):
             Assert(rules.known == (same | late)),
             # Packets of an earlier epoch open nothing.
             Assert(~late | verdict.duplicate),
-            # The opening after a CLOSE begins where that ended.
+            # The opening after a CLOSE may begin where that ended.
             Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available & ~self.remembered)),
             # No request opens a PDC while its sender has an open one that expects it.
             Assert(~(verdict.opens & self.found & is_next) | before.closed | packet.is_control),

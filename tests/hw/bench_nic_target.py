@@ -116,6 +116,7 @@ def refusals():
         "a context beyond all": (0x19, WRITE, eight, {"resource_index": 0xFFF}),
         "another job": (0x1B, WRITE, eight, {"job_id": 0xABCDE1}),
         "another process": (0x1A, WRITE, eight, {"pid_on_fep": 0x121}),
+        "a process of its job": (0x1A, WRITE, eight, {"flags": 0x2B}),
         "an opcode that is not there": (6, DATAGRAM_SEND, b"", {}),
         "a message to a context without slots": (3, SEND, eight, NO_SLOTS),
         "a message longer than it says": (7, SEND, eight, {"request_length": 7}),

@@ -51,15 +51,17 @@ def transport_bytes(header, payload):
     # PDC 0 does not exist.
     spdcid, dpdcid = (h["spdcid"] + 1) % (1 << 16), (h["dpdcid"] + 1 - h["syn"]) % (1 << 16)
     retx = 0x10 if h["retx"] else 0
+    of_answers = retx | (0x20 if h["marked"] else 0)
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"]:
         prologue = 11 << 11 | 4 << 7 | flags
         return struct.pack(">HHIHHI", prologue, 0, h["psn"], spdcid, dpdcid, 0)
     if h["is_control"]:
-        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], h["missing"], h["psn"], spdcid, dpdcid, 0)
+        prologue = 10 << 11 | of_answers
+        return struct.pack(">HBBIHHI", prologue, h["nack_code"], h["missing"], h["psn"], spdcid, dpdcid, 0)
     if not h["is_request"]:
         with_data = h["opcode"] == 2
-        prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | retx
+        prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | of_answers
         offset = (h["psn"] - h["cack_psn"]) & 0xFFFF
         pds = struct.pack(">HHIHH", prologue, offset, h["cack_psn"], spdcid, dpdcid)
         if h["opcode"] == 3:
@@ -106,8 +108,16 @@ def network_bytes(transport, source, destination, port, crc=None, padding=b"", i
     return packet + padding
 
 
-def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, **overrides):
+def _type_of_service(header, received, dscp):
+    """The second byte of the IPv4 header: Expedited Forwarding of answers; requests are ECN-capable, or marked."""
+    if not header["is_request"]:
+        return 0xB8
+    return dscp << 2 | (3 if received and header.get("marked") else 2)
+
+
+def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, dscp=0, **overrides):
     """The whole frame of a FRAME_HEADER that was ``received`` by ``own``, or sent by it."""
+    overrides["ip"] = {"tos": _type_of_service({**_NOTHING, **header}, received, dscp)} | overrides.get("ip", {})
     ends = ((header["mac"], header["ip"]), own)
     source, destination = ends if received else ends[::-1]
     return network_bytes(transport_bytes(header, payload), source, destination, header["port"], **overrides)
@@ -122,6 +132,7 @@ def _addressed():
         "spdcid": random.randrange(0xFFFF),
         "dpdcid": random.getrandbits(16),
         "retx": random.getrandbits(1),
+        "marked": random.getrandbits(1),
     }
 
 
@@ -159,6 +170,7 @@ _NOTHING = _random_fields(
         "is_control": 1,
         "opcode": 6,
         "retx": 1,
+        "marked": 1,
         "cack_psn": 32,
         "payload_length": 14,
     },

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import google_crc32c
 from amoeba_model.layout import LayoutError
+from amoeba_model.switch import congestion_experienced
 from amoeba_model.wire.codec import FrameHeader, encode
 from amoeba_model.wire.uet import (
     CRC_SIZE,
@@ -70,7 +71,12 @@ class Attacker:
         self._pdcs = {address: _Pdc() for address in self.ADDRESSES}
 
     def frame(self) -> bytes:
-        """Any frame. Every other is the next packet of an open PDC, some come again, the others are anything.
+        """Any frame, which a switch may have marked."""
+        frame = self._any_frame()
+        return congestion_experienced(frame) if self._generator.random() < 0.2 else frame
+
+    def _any_frame(self) -> bytes:
+        """Every other is the next packet of an open PDC, some come again, the others are anything.
 
         A repetition is the same packet, or another one of the same psn: it gets the answer of the first one.
         """
@@ -158,7 +164,11 @@ class Attacker:
         header = FrameHeader(
             **self._sequence(source),
             opcode=opcode,
-            flags=generator.choice((WHOLE,) * 12 + (WHOLE | SesFlags.HEADER_DATA,) * 3 + (generator.getrandbits(6),)),
+            flags=generator.choice(
+                (WHOLE,) * 12
+                + (WHOLE | SesFlags.HEADER_DATA,) * 3
+                + (WHOLE | SesFlags.RELATIVE, generator.getrandbits(6))
+            ),
             message_id=generator.getrandbits(16),
             job_id=generator.choice((self._context.job_id,) * 20 + (1,)),
             pid_on_fep=generator.choice((self._context.pid_on_fep,) * 20 + (2,)),
@@ -187,6 +197,7 @@ class Attacker:
             opcode=2 if data else generator.choice((0, 1, 1, 3)),
             return_code=generator.getrandbits(6),
             modified_length=generator.getrandbits(32),
+            marked=generator.random() < 0.2,
         )
         return header, data
 
@@ -198,6 +209,7 @@ class Attacker:
             nack_code=generator.choice((*NackCode, generator.getrandbits(8))), retx=sequence["retx"] > 0,
             missing=generator.choice((0, 0, 1, 2, generator.getrandbits(8))),
             spdcid=sequence["spdcid"], dpdcid=generator.choice((0, 0, 1, 40, generator.getrandbits(16))),
+            marked=generator.random() < 0.2,
         )  # fmt: skip
         return header, b""
 

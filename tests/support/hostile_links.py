@@ -15,6 +15,7 @@ from amoeba_model.atomic.matrix import Cell, cells
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Network, SimulatedDevice
+from amoeba_model.nic.first_psns import KEY_WORDS, first_psn
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
@@ -64,6 +65,10 @@ _ACCEPTED = (
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
 """The fates of a received frame: exactly one of these."""
+
+
+NO_KEY = (0,) * KEY_WORDS
+"""``psn_key`` of NICs whose driver writes none."""
 
 
 @dataclass(eq=False)
@@ -294,6 +299,8 @@ class World:
         flow.outstanding.append(posted)
         psns = posted.psns(self.parameters.payload)
         flow.next_psn = (flow.next_psn + len(psns)) % PSNS
+        if posted.opcode == DescriptorOpcode.CLOSE:
+            flow.next_psn = first_psn(NO_KEY, flow.peer, flow.next_psn)
         flow.target.expected.expect(posted)
 
     # Time

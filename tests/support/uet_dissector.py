@@ -11,6 +11,7 @@ ROD_REQUEST, ACK, NACK, CONTROL = 3, 7, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_WITH_DATA = 0, 3, 4, 5
 CLOSE_COMMAND = 4
 ROD_OOO = 0x0D
+ECN_CAPABLE, CONGESTION, EXPEDITED = 2, 3, 46
 ATOMICS = (0x03, 0x04, 0x0D, 0x0E, 0x30)
 """ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare atomic."""
 
@@ -43,14 +44,19 @@ def dissect(frame: bytes) -> dict[str, int | bytes]:
     _expect("ethertype", frame[12:14], b"\x08\x00")
     version, tos, total, identification, fragment, ttl, protocol = struct.unpack(">BBHHHBB", frame[14:24])
     _expect("IPv4 version and header length", version, 0x45)
-    _expect("IPv4 fields", (tos, identification, fragment, ttl, protocol), (0, 0, 0x4000, 64, 17))
+    _expect("IPv4 fields", (identification, fragment, ttl, protocol), (0, 0x4000, 64, 17))
     _expect("IPv4 header checksum", sum(struct.unpack(">10H", frame[14:34])) % 0xFFFF, 0)
     _expect("IPv4 length", total, len(frame) - 14)
     port, destination, udp_length, checksum = struct.unpack(">4H", frame[34:42])
     _expect("UDP fields", (destination, udp_length, checksum), (4793, total - 20, 0))
     _expect("CRC", struct.unpack("<I", frame[-4:])[0], crc32c(frame[26:-4]))
     found: dict[str, int | bytes] = {"source": frame[26:30], "destination": frame[30:34], "entropy": port}
-    return found | _pds(frame[42:-4])
+    found |= {"dscp": tos >> 2, "ecn": tos & 3} | _pds(frame[42:-4])
+    if found["type"] in (ROD_REQUEST, CONTROL):
+        _expect("ECN of a request", tos & 3, ECN_CAPABLE, CONGESTION)
+    else:
+        _expect("DSCP and ECN of an answer", tos, EXPEDITED << 2)
+    return found
 
 
 def _pds(packet: bytes) -> dict[str, int | bytes]:
@@ -70,7 +76,8 @@ def _pds(packet: bytes) -> dict[str, int | bytes]:
         probe, psn, spdcid, dpdcid, payload = struct.unpack(">HIHHI", packet[2:])
         _expect("probe_opaque and payload of a CLOSE", (probe, payload), (0, 0))
         return found | _sequence(psn, spdcid, dpdcid, flags)
-    _expect("flags of an answer", flags & ~0x10, 0)
+    _expect("flags of an answer", flags & ~0x30, 0)
+    found["marked"] = flags >> 5 & 1
     if kind == NACK:
         _expect("next_header of a NACK", following, NO_HEADER)
         _expect("length of a NACK", len(packet), 16)

@@ -416,7 +416,6 @@ def test_row_8_a_target_that_asks_for_it_gets_a_close(bench: Bench) -> None:
     assert (uet.CONTROL, uet.CLOSE_COMMAND) in [packet.prologue[:2] for packet in target.packets]
 
 
-@row(9)
 def test_row_9_a_pdc_that_is_opened_again_begins_far_away(bench: Bench) -> None:
     target = bench.target()
     for _ in range(2):
@@ -426,20 +425,17 @@ def test_row_9_a_pdc_that_is_opened_again_begins_far_away(bench: Bench) -> None:
     assert 1 << 16 <= (second - first) % uet.PSNS <= uet.PSNS - (1 << 16)
 
 
-@row(10)
 def test_row_10_congestion_marks_are_echoed(bench: Bench) -> None:
     peer = bench.initiator()
     answer = peer.ask(peer.header(uet.WRITE, key=KEY, length=4) + b"four", tos=CE)
     assert answer.flags & ECN_MARKED
 
 
-@row(10)
 def test_row_10_answers_are_expedited(bench: Bench) -> None:
     peer = bench.initiator()
     assert peer.ask(peer.header(uet.WRITE, key=KEY, length=4) + b"four").tos >> 2 == EXPEDITED
 
 
-@row(11)
 def test_row_11_relative_addresses_are_told_from_absolute_ones(bench: Bench) -> None:
     peer = bench.initiator()
     ses = peer.header(uet.WRITE, key=KEY, length=4, flags=uet.START | uet.END | 8)

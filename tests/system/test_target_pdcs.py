@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.uet import NackCode, ReturnCode
@@ -109,22 +110,37 @@ def test_row_5_a_forged_syn_does_not_hide_that_a_close_was_executed(make_pair: M
     assert bench.here(Counter.FAILED_PDCS) == 0
 
 
+def closed_and_forged(pair: Pair, psn: int) -> Bench:
+    """A bench whose PDC was closed, and opened in its initiator's name with that psn; it then posts an addition."""
+    bench = Bench(pair, timeout=500, limit=3)
+    initiator = bench.pair.initiator
+    bench.post(bench.add(), {"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION})
+    assert bench.statuses(2) == [OK, OK]
+    forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=psn, first_psn=psn)
+    # Its key is wrong, so that no request of it is executed; the target then expects the next psn.
+    forger.send(forger.frame(forger.header(memory_key=1)))
+    bench.post(bench.add())
+    return bench
+
+
+@pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
+@pytest.mark.parametrize("above", [1, 60_000])
+def test_b11_where_a_connection_ended_does_not_say_where_the_next_one_begins(make_pair: MakePair, above: int) -> None:
+    bench = closed_and_forged(make_pair(), FIRST_PSN + 2 + above)
+    assert bench.statuses(1) == [OK]
+    assert bench.region.integer(0) == 2
+
+
 @pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
 @pytest.mark.parametrize("above", [1, 60_000, 65_535, 65_536, 70_000])
 def test_b11_a_forged_syn_above_the_next_psn_costs_one_connection_at_most(make_pair: MakePair, above: int) -> None:
     """The target takes the SYN for an earlier one, without an answer: 15 timeouts here, 159 by default.
 
-    From 2^16 on the forged SYN has no effect.
+    From 2^16 on the forged SYN has no effect. The forger knows the key of the first psns.
     """
-    bench = Bench(make_pair(), timeout=500, limit=3)
+    psn = (first_psn((0, 0, 0), 0, FIRST_PSN + 2) + above) & 0xFFFF_FFFF
+    bench = closed_and_forged(make_pair(), psn)
     initiator = bench.pair.initiator
-    bench.post(bench.add(), {"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION})
-    assert bench.statuses(2) == [OK, OK]
-    psn = FIRST_PSN + 2 + above
-    forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=psn, first_psn=psn)
-    # Its key is wrong, so that no request of it is executed; the target then expects the next psn.
-    forger.send(forger.frame(forger.header(memory_key=1)))
-    bench.post(bench.add())
     hit = above < 1 << 16
     assert bench.statuses(1) == [FAILED if hit else OK]
     assert bench.region.integer(0) == 1 + (not hit)

@@ -12,6 +12,7 @@ __all__ = ["EndpointAddress"]
 
 _LAYOUT = struct.Struct(">6sIIHH")
 _JOB_BITS = 24
+_RELATIVE_BIT = 15
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,22 @@ class EndpointAddress:
     """The endpoint's context on its NIC, 12 bits; of a scalable endpoint the first one."""
     contexts: int = 1
     """Number of contexts there, side by side, at most 256."""
+    relative: bool = False
+    """``pid_on_fep`` counts within the job, else within the NIC: UET's relative and absolute addressing."""
 
     SIZE = _LAYOUT.size
 
     def pack(self) -> bytes:
-        """Encode :attr:`SIZE` bytes in network order, fields as listed, ``contexts`` - 1 above the job."""
+        """Encode :attr:`SIZE` bytes in network order.
+
+        Fields come as listed, ``contexts`` - 1 above the job, ``relative`` in the highest bit of the process id's.
+        """
         return _LAYOUT.pack(
-            self.mac, self.ip, (self.contexts - 1) << _JOB_BITS | self.job_id, self.pid_on_fep, self.resource_index
+            self.mac,
+            self.ip,
+            (self.contexts - 1) << _JOB_BITS | self.job_id,
+            self.relative << _RELATIVE_BIT | self.pid_on_fep,
+            self.resource_index,
         )
 
     @classmethod
@@ -46,14 +56,16 @@ class EndpointAddress:
             raise type_error("address", f"{cls.SIZE} bytes, as getname() returns them", data)
         if len(data) != cls.SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"an endpoint address has {cls.SIZE} bytes, got {len(data)}")
-        mac, ip, job, pid_on_fep, resource_index = _LAYOUT.unpack(data)
+        mac, ip, job, process, resource_index = _LAYOUT.unpack(data)
         contexts = (job >> _JOB_BITS) + 1
+        relative, pid_on_fep = bool(process >> _RELATIVE_BIT), process & (1 << _RELATIVE_BIT) - 1
         if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12 or not (ip and any(mac)):
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
-        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
+        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts, relative)
 
     def __str__(self) -> str:
         last = self.resource_index + self.contexts - 1
-        return f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')}) job {self.job_id} pid {self.pid_on_fep} " + (
-            f"context {last}" if self.contexts == 1 else f"contexts {self.resource_index} to {last}"
-        )
+        nic = f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')})"
+        process = f"job {self.job_id} {'relative ' if self.relative else ''}pid {self.pid_on_fep}"
+        contexts = f"context {last}" if self.contexts == 1 else f"contexts {self.resource_index} to {last}"
+        return f"{nic} {process} {contexts}"

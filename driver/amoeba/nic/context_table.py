@@ -35,6 +35,8 @@ class ContextSettings:
     domain: int
     job_id: int
     pid_on_fep: int
+    relative: bool = False
+    """``pid_on_fep`` counts within the job."""
     cswap_by_bits: bool = False
     event_base: int = 0
     """0: without an event ring."""
@@ -160,6 +162,8 @@ class ContextTable:
         self._registers.write("contexts", "read_counter", settings.read_counter, context)
         self._registers.write("contexts", "write_counter", settings.write_counter, context)
         control = ContextControl.ENABLE
+        if settings.relative:
+            control |= ContextControl.RELATIVE
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
         if settings.receive_context is not None:

@@ -25,7 +25,7 @@ from amoeba.nic.target_pdcs import TargetPdcs
 __all__ = ["Nic", "Retransmission"]
 
 _DOMAINS = 256
-
+_MAX_DSCP = 63
 
 _log = logger("nic")
 _TELLING = ("RETRANS", "TIMEOUT", "FAILED", "DROPPED", "DUPLICATE", "REFUSED", "NACK")
@@ -140,6 +140,20 @@ class Nic:
     def retransmission(self, wanted: Retransmission) -> None:
         self.registers.write("device", "retransmit_timeout", wanted.timeout)
         self.registers.write("device", "retransmit_limit", wanted.limit)
+
+    @property
+    def dscp(self) -> int:
+        """DSCP in the IP header of requests, 0 by default. Answers always have 46, Expedited Forwarding.
+
+        Setting it concerns all frames from now on. Raises FI_EINVAL unless the number has 6 bits.
+        """
+        return self.registers.read("device", "dscp")
+
+    @dscp.setter
+    def dscp(self, wanted: int) -> None:
+        if not 0 <= wanted <= _MAX_DSCP:
+            raise fabric_error(Errno.FI_EINVAL, f"expected a DSCP of 0 to {_MAX_DSCP}, got {wanted}")
+        self.registers.write("device", "dscp", wanted)
 
     def supports(self, form: Form, op: int, datatype: int) -> bool:
         return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)

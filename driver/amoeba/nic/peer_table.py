@@ -4,6 +4,7 @@ import secrets
 from functools import cached_property
 from hashlib import blake2b
 
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.registers import PeerFlags
 
 from amoeba.core.log import logger
@@ -34,9 +35,18 @@ class PeerTable:
 
     @cached_property
     def _key(self) -> bytes:
-        """The key of the first PSNs, drawn at first use: earlier, the NIC may not be on its network yet."""
+        """The key of the first PSNs, drawn at first use: earlier, the NIC may not be on its network yet.
+
+        The NIC gets a key of its own, made of this one.
+        """
         epoch = self._registers.device.new_epoch()
-        return secrets.token_bytes(_KEY_SIZE) if epoch is None else epoch.to_bytes(_KEY_SIZE, "little")
+        key = secrets.token_bytes(_KEY_SIZE) if epoch is None else epoch.to_bytes(_KEY_SIZE, "little")
+        # The NIC itself opens a PDC again behind a CLOSE, by a key that tells nothing about this one.
+        own = blake2b(key=key, person=b"psn_key", digest_size=4 * KEY_WORDS).digest()
+        for word in range(KEY_WORDS):
+            value = int.from_bytes(own[4 * word : 4 * word + 4], "big")
+            self._registers.write("device", "psn_key", value, word)
+        return key
 
     @property
     def free(self) -> list[int]:
@@ -71,7 +81,8 @@ class PeerTable:
         self._registers.write("peers", "initial_psn", self._first_psn(peer))
         # Source ports from the dynamic range spread flows over equal paths.
         self._registers.write("peers", "entropy", 0xC000 | (self._opened * 0x9E5) & 0x3FFF)
-        self._registers.write("peers", "flags", PeerFlags.VALID)
+        flags = PeerFlags.VALID | PeerFlags.RELATIVE if address.relative else PeerFlags.VALID
+        self._registers.write("peers", "flags", flags)
         self._registers.write("peers", "context", context)
         self._registers.write("peers", "initiator", initiator)
         self._registers.write("peers", "store", peer)

@@ -188,6 +188,7 @@ class Context:
                 domain=self.domain.number,
                 job_id=self.domain.job_id,
                 pid_on_fep=self.domain.pid_on_fep,
+                relative=self.domain.relative,
                 cswap_by_bits=self.domain.cswap_by_bits,
                 event_base=0 if events is None else events.base,
                 event_size=0 if events is None else events.size_log2,

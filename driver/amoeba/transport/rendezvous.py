@@ -277,6 +277,7 @@ class Record:
             resource_index=home.resource_index,
             job_id=home.job_id,
             pid_on_fep=home.pid_on_fep,
+            relative=home.relative,
         )
 
     @property
@@ -290,7 +291,12 @@ class Record:
         fields = RENDEZVOUS.unpack(data)
         mac = fields["mac_high"] << 32 | fields["mac_low"]
         home = EndpointAddress(
-            mac.to_bytes(6, "big"), ip, fields["job_id"], fields["pid_on_fep"], fields["resource_index"]
+            mac.to_bytes(6, "big"),
+            ip,
+            fields["job_id"],
+            fields["pid_on_fep"],
+            fields["resource_index"],
+            relative=bool(fields["relative"]),
         )
         return cls(fields["key"], fields["token"], home)
 

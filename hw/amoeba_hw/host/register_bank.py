@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.layout import Access
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.opcodes import Form
 from amoeba_model.registers import (
     ABI_VERSION,
@@ -49,6 +50,10 @@ _DOORBELLS = {
 """Doorbell register behind each RING_INDEX stream."""
 
 
+_PEER_FLAGS = {"valid": PeerFlags.VALID, "relative": PeerFlags.RELATIVE}
+"""Bit of the peer table's ``flags`` behind each member of PEER that is one."""
+
+
 class RegisterBank(wiring.Component):
     """All registers of the BAR. Holes read as zero and ignore writes.
 
@@ -70,6 +75,10 @@ class RegisterBank(wiring.Component):
     contexts : array of CONTEXT
     mac, ip
         Own addresses.
+    dscp : Out(6)
+        Of requests.
+    psn_key : Out(96)
+        The first word on top.
     retransmission : RETRANSMISSION
     answer_base : Out(64)
         Where the answer memory lies in host memory, or 0.
@@ -99,6 +108,8 @@ class RegisterBank(wiring.Component):
                 "contexts": Out(CONTEXT).array(parameters.contexts),
                 "mac": Out(48),
                 "ip": Out(32),
+                "dscp": Out(6),
+                "psn_key": Out(32 * KEY_WORDS),
                 "retransmission": Out(RETRANSMISSION),
                 "answer_base": Out(64),
                 "counter_base": Out(64),
@@ -274,9 +285,11 @@ class RegisterBank(wiring.Component):
         return self._struct(KEY_ENTRY, wide | narrow)
 
     def _peer(self):
-        own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", "valid")}
-        valid = self._register("peers", "flags") & PeerFlags.VALID
-        return self._struct(PEER, {**own, "mac": self._wide("peers", "mac"), "valid": valid})
+        own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", *_PEER_FLAGS)}
+        flags = {
+            name: (self._register("peers", "flags") & flag).any() for name, flag in _PEER_FLAGS.items()
+        }
+        return self._struct(PEER, {**own, **flags, "mac": self._wide("peers", "mac")})
 
     @staticmethod
     def _struct(layout, values):
@@ -293,6 +306,8 @@ class RegisterBank(wiring.Component):
             self.cycles.eq(self._cycles),
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),
+            self.dscp.eq(self._register("device", "dscp")),
+            self.psn_key.eq(Cat(*(self._register("device", "psn_key", word) for word in reversed(range(KEY_WORDS))))),
             self.answer_base.eq(self._wide("device", "answer_base")),
             self.counter_base.eq(self._wide("device", "counter_base")),
             self.retransmission.timeout.eq(self._register("device", "retransmit_timeout")),
@@ -306,6 +321,7 @@ class RegisterBank(wiring.Component):
                 "data_by_key": (control & ContextControl.DATA_BY_KEY).any(),
                 "shares_receives": (control & ContextControl.SHARES_RECEIVES).any(),
                 "announces": (control & ContextControl.ANNOUNCE).any(),
+                "relative": (control & ContextControl.RELATIVE).any(),
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.first_psns import KEY_WORDS
 
 from amoeba_hw.initiator.answer_order import AnswerOrder
 from amoeba_hw.initiator.completion_writer import CompletionWriter
@@ -60,6 +61,8 @@ class Initiator(wiring.Component):
     peer_stores : PEER_STORE stream
         With ``fail``, the PDC is given up within two rounds of the timers.
     retransmission : RETRANSMISSION
+    psn_key : In(96)
+        The register of this name, its first word on top.
     descriptor_reads, descriptor_data : read client's streams
         Data is always taken at once.
     operand_commands, operands; compare_commands, compares : streams to and from a PackedReader each
@@ -95,6 +98,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
                 "arms": In(stream.Signature(RING_INDEX)),
                 "peer_stores": In(stream.Signature(PEER_STORE)),
                 "retransmission": In(RETRANSMISSION),
+                "psn_key": In(32 * KEY_WORDS),
                 "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
                 "descriptor_data": In(stream.Signature(read_beat(width))),
                 "operand_commands": Out(stream.Signature(DMA_COMMAND)),
@@ -259,6 +263,9 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             peers.answered.eq(responses.answered | responses.renewed),
             peers.answered_index.eq(responses.answered_index),
             peers.answered_state.eq(responses.answered_state),
+            peers.restarted.eq(responses.restarted),
+            responses.numbering.eq(numberer.sent),
+            responses.psn_key.eq(self.psn_key),
             peers.resend_index.eq(retransmitter.resend_index),
             retransmitter.resend_oldest.eq(peers.resend_oldest),
             retransmitter.resend_end.eq(peers.resend_end),

@@ -148,7 +148,8 @@ class PacketNumberer(wiring.Component):
         by_bits = Array(self.contexts)[packet.ticket.context].cswap_by_bits
         is_atomic = packet.is_atomic & ~packet.fault
         immediate = packet.immediate & packet.last & ~packet.fault
-        whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+        whole = Const(SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE, 6)
+        relative = Mux(peer.relative, SesFlags.RELATIVE, 0)
         # The last packet of a chain counts for all of its pieces.
         ends = packet.last & ~packet.ticket.chained
         more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(ends, SesFlags.DELIVERY_COMPLETE, 0)
@@ -167,7 +168,7 @@ class PacketNumberer(wiring.Component):
             header.syn.eq(~answered.established),
             header.dpdcid.eq(Mux(answered.established, answered.dpdcid, offset)),
             header.opcode.eq(Mux(packet.fault, RequestOpcode.NO_OP, packet.ses_opcode)),
-            header.flags.eq(Const(whole, 6) | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
+            header.flags.eq(whole | relative | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
             header.message_id.eq(offset),
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),

@@ -57,8 +57,8 @@ class PeerTable(wiring.Component):
     answer_index : in; answer_open, answer_psn, answer_ip, answer_job, answer_state : out
         For an answer, one cycle after ``answer_index``: whether the PDC was ever opened, the next psn to send, the
         peer's IP address and job, and ANSWERED.
-    answered : in; answered_index, answered_state : in
-        Pulse: the new ANSWERED of that PDC.
+    answered : in; answered_index, answered_state : in; restarted : in
+        Pulse: the new ANSWERED of that PDC; ``restarted``, not with ``sent``: ``oldest_psn`` is the next psn, too.
     resend_index : in; resend_oldest, resend_end : out
         The unanswered packets, one cycle after ``resend_index``: the first one, and the one behind the last.
     """
@@ -94,6 +94,7 @@ class PeerTable(wiring.Component):
                 "answered": In(1),
                 "answered_index": In(index),
                 "answered_state": In(ANSWERED),
+                "restarted": In(1),
                 "resend_index": In(index),
                 "resend_oldest": Out(32),
                 "resend_end": Out(32),
@@ -124,12 +125,17 @@ class PeerTable(wiring.Component):
             peer_write.en.eq(self.opened),
             peer_write.addr.eq(index),
             peer_write.data.eq(store.peer),
-            sent_write.en.eq(self.opened | self.sent),
+            sent_write.en.eq(self.opened | self.sent | self.restarted),
             answer_write.en.eq(self.opened | self.answered),
         ]
         # A block that writes is between reading and writing: nothing is stored then.
         with m.If(self.sent):
             m.d.comb += [sent_write.addr.eq(self.sent_index), sent_write.data.eq(self.sent_psn)]
+        with m.Elif(self.restarted):
+            m.d.comb += [
+                sent_write.addr.eq(self.answered_index),
+                sent_write.data.eq(self.answered_state.oldest_psn),
+            ]
         with m.Else():
             m.d.comb += [sent_write.addr.eq(index), sent_write.data.eq(store.peer.initial_psn)]
         with m.If(self.answered):

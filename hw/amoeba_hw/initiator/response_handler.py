@@ -3,12 +3,14 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.byte_order import SWAP_BITS, decode_swap, number_swap, swap_bytes
 from amoeba_hw.initiator.answer_gaps import AnswerGaps
+from amoeba_hw.initiator.first_psns import FirstPsns
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
 from amoeba_hw.initiator.records import (
@@ -60,7 +62,7 @@ class ResponseHandler(wiring.Component):
     -------
     responses : FRAME_HEADER stream
         One every three cycles, one cycle more for each packet that it answers besides its own, and two for one behind
-        a gap. Answers that are not expected are dropped, with their payload.
+        a gap; 29 more for the answer to a CLOSE. Answers that are not expected are dropped, with their payload.
     response_payload : packet stream
     flushes : FLUSH stream
         All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, or LOCAL_PEER_PDC_TABLE_FULL if it was
@@ -79,9 +81,14 @@ class ResponseHandler(wiring.Component):
         As the peer table has them.
     answer_index, answer_open, answer_psn, answer_ip, answer_job, answer_state
         To and from the peer table.
-    answered, answered_index, answered_state, closed, renewed
+    answered, answered_index, answered_state, closed, renewed, restarted
         To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``,
-        without it: a new PDC begins at the oldest packet.
+        without it: a new PDC begins at the oldest packet. ``restarted``, with it: the next packet has the psn of
+        ``answered_state``.
+    numbering : in
+        A packet gets its psn: nothing is ``restarted``.
+    psn_key : in
+        Of :class:`FirstPsns`.
     expired, expired_peer; opened, opened_peer : in
         Pulses: a PDC has timed out; it is a new one.
     log_read, log_peer, log_psn : out; log_entry, log_noted : in
@@ -128,6 +135,9 @@ class ResponseHandler(wiring.Component):
                 "answered_state": Out(ANSWERED),
                 "closed": Out(1),
                 "renewed": Out(1),
+                "restarted": Out(1),
+                "numbering": In(1),
+                "psn_key": In(32 * KEY_WORDS),
                 "log_read": Out(1),
                 "log_peer": Out(index),
                 "log_psn": Out(32),
@@ -178,6 +188,7 @@ class ResponseHandler(wiring.Component):
         self._noted = Signal()
         """The packet's answer was kept before."""
         self._gaps = AnswerGaps(parameters.peers)
+        self._first_psns = FirstPsns(parameters.peers)
 
     def elaborate(self, platform):
         m = Module()
@@ -187,16 +198,22 @@ class ResponseHandler(wiring.Component):
         m.submodules.fork = fork = Fork(_DECISION, 3)
         m.submodules.routes = routes = Queue(_ROUTE, _ROUTES)
         m.submodules.gaps = self._gaps
+        m.submodules.first_psns = first_psns = self._first_psns
         pending = Signal()
-        parked = pending | self.crowd
+        draws = Signal()
+        parked = pending | self.crowd | draws
         yields = Signal()
-        proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held)
+        proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held) & ~draws
         m.d.comb += [
             fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
-            # An answer that waits for the host, or for a place, lets stores go first, and its PDC is looked up anew.
+            # An answer that waits for the host, for a place or for a psn lets stores go first, and its PDC is looked
+            # up anew.
             yields.eq(parked & self.storing),
+            first_psns.key.eq(self.psn_key),
+            first_psns.pdc.eq(self.answered_index),
+            first_psns.psn.eq(state.oldest_psn + 1),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
         ]
@@ -220,7 +237,12 @@ class ResponseHandler(wiring.Component):
                 m.d.sync += [state.eq(self.answer_state), *self._check()]
                 m.next = "STEP"
             with m.State("STEP"):
-                m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1)]
+                m.d.comb += [
+                    self.occupied.eq(~parked),
+                    self.log_read.eq(1),
+                    first_psns.run.eq(self._ends_epoch()),
+                    draws.eq(first_psns.run & ~(first_psns.done & ~self.numbering)),
+                ]
                 with m.If(yields):
                     m.next = "LOOK_UP"
                 with m.Elif(proceeds):
@@ -244,6 +266,13 @@ class ResponseHandler(wiring.Component):
         self._elaborate_gaps(m)
         self._elaborate_outputs(m, fork, routes)
         return m
+
+    def _ends_epoch(self):
+        """Whether the answer in hand answers a CLOSE, which is the only unanswered packet of its PDC."""
+        header = self.responses.payload
+        says_closed = header.nack_code.matches(NackCode.CLOSING, NackCode.INV_DPDCID)
+        is_answer = Mux(header.is_control, says_closed, self._bare)
+        return self.log_entry.is_close & self._expected & is_answer & ~self._flushing & ~self._following
 
     def _elaborate_end(self, m):
         with m.If(self._finished):
@@ -458,6 +487,7 @@ class ResponseHandler(wiring.Component):
             ),
             failed.eq(state.failed & continues),
             self.closed.eq(entry.is_close),
+            self.restarted.eq(self.answered & entry.is_close & ~self._flushing),
             following.eq(state),
         ]
         with m.If(self.renewed):
@@ -471,8 +501,13 @@ class ResponseHandler(wiring.Component):
                 following.chain_index.eq(ticket.index),
                 following.chain_generation.eq(ticket.generation),
             ]
-            with m.If(entry.is_close):
-                m.d.comb += [following.established.eq(0), following.start_psn.eq(state.oldest_psn + 1)]
+            with m.If(self.restarted):
+                first = self._first_psns.first
+                m.d.comb += [
+                    following.established.eq(0),
+                    following.start_psn.eq(first),
+                    following.oldest_psn.eq(first),
+                ]
             with m.Elif(~self._flushing):
                 m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
 

@@ -173,7 +173,10 @@ class RequestChecker(wiring.Component):
                         context.enable.eq(chosen.enable),
                         context.domain.eq(chosen.domain),
                         context.job_matches.eq(header.job_id == chosen.job_id),
-                        context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
+                        context.pid_matches.eq(
+                            Cat(header.pid_on_fep, (header.flags & SesFlags.RELATIVE) != 0)
+                            == Cat(chosen.pid_on_fep, chosen.relative)
+                        ),
                         context.has_events.eq(chosen.event_base != 0),
                         context.data_by_key.eq(chosen.data_by_key),
                         context.takes_messages.eq(self.takes_messages[index]),
@@ -276,7 +279,10 @@ class RequestChecker(wiring.Component):
         header, kind = request.header, self._decoded.kind
         is_atomic = kind.base | kind.fetching | kind.vendor
         return [
-            *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
+            *(
+                answer[name].eq(header[name])
+                for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx", "marked")
+            ),
             # A control packet has none of these.
             *(
                 answer[name].eq(Mux(header.is_control, 0, value))

@@ -471,12 +471,11 @@ class PdcTable(wiring.Component):
                 sequenced.p.target_generation.eq(self._target_generation),
             ]
         for destination in (duplicate, nack):
-            m.d.comb += [destination[name].eq(packet[name]) for name in ("mac", "ip", "port")]
+            m.d.comb += [destination[name].eq(packet[name]) for name in ("mac", "ip", "port", "retx", "marked")]
             m.d.comb += destination.dpdcid.eq(packet.spdcid)
         m.d.comb += [
             duplicate.psn.eq(packet.psn),
             duplicate.clear_psn_offset.eq(packet.clear_psn_offset),
-            duplicate.retx.eq(packet.retx),
             duplicate.spdcid.eq(self._number),
             duplicate.epoch.eq(epoch),
             nack.psn.eq(verdict.nack_psn),
@@ -484,7 +483,6 @@ class PdcTable(wiring.Component):
             nack.spdcid.eq(Mux(verdict.has_pdc | (self._exists & ~packet.syn), self._number, NO_PDC)),
             nack.code.eq(verdict.nack_code),
             nack.missing.eq(verdict.missing),
-            nack.retx.eq(packet.retx),
             self.message_accepted.eq(leaves & verdict.accepted & self._is_message),
             self.count_dropped_pdc.eq(leaves & verdict.dropped_pdc),
             self.count_dropped_sequence.eq((leaves & verdict.dropped_sequence) | self._thrown),

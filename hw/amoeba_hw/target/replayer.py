@@ -161,7 +161,7 @@ class Replayer(wiring.Component):
             m.d.comb += [
                 *(
                     nack[name].eq(duplicate[name])
-                    for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid", "retx")
+                    for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid", "retx", "marked")
                 ),
                 nack.code.eq(NackCode.GTD_RESP_UNAVAIL.value),
                 self.responses.valid.eq(1),

@@ -140,6 +140,7 @@ def _pds_header(shape, header):
     record = shape.value[0]
     # A flag has the same place in all packets that have it.
     retx = Mux(header.retx, int(uet.PdsFlags.RETX), 0)
+    of_answers = retx | Mux(header.marked, int(uet.AckFlags.MARKED), 0)
     of_requests = Mux(header.syn, int(uet.PdsFlags.SYN), 0) | int(uet.PdsFlags.ACK_REQUEST) | retx
     if record is uet.PDS_REQUEST:
         values = {
@@ -160,7 +161,7 @@ def _pds_header(shape, header):
         values = {
             "type": uet.PdsType.NACK,
             "next_header": uet.NextHeader.NONE,
-            "flags": retx,
+            "flags": of_answers,
             "nack_code": header.nack_code,
             "vendor_code": header.missing,
             "nack_psn": header.psn,
@@ -169,7 +170,7 @@ def _pds_header(shape, header):
         values = {
             "type": uet.PdsType.ACK,
             "next_header": _ACK_HEADERS[shape],
-            "flags": retx,
+            "flags": of_answers,
             "ack_psn_offset": (header.psn - header.cack_psn)[:16],
             "cack_psn": header.cack_psn,
         }
@@ -189,6 +190,8 @@ class HeaderBuilder(wiring.Component):
     -------
     mac, ip : In
         Own addresses.
+    dscp : In(6)
+        Of requests.
     i : FRAME_HEADER stream
     o : BUILT_HEADER stream
         Latency two cycles (the IPv4 checksum is summed in the first and folded in the second), one header per
@@ -200,6 +203,7 @@ class HeaderBuilder(wiring.Component):
             {
                 "mac": In(48),
                 "ip": In(32),
+                "dscp": In(6),
                 "i": In(stream.Signature(FRAME_HEADER)),
                 "o": Out(stream.Signature(BUILT_HEADER)),
             }
@@ -207,6 +211,8 @@ class HeaderBuilder(wiring.Component):
         self._header = Signal(FRAME_HEADER)
         self._shape = Signal(SHAPE)
         self._total_length = Signal(16)
+        self._service = Signal(8)
+        """DSCP and ECN."""
         self._sum = Signal(19)
         self._valid = Signal()
 
@@ -215,8 +221,11 @@ class HeaderBuilder(wiring.Component):
         advance = Signal()
         total_length = Signal(16)
         shape = Signal(SHAPE)
+        service = Signal(8)
         _choose_shape(m, shape, self.i.p)
+        of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
         m.d.comb += [
+            service.eq(Mux(self.i.p.is_request, of_requests, uet.DSCP_EXPEDITED << 2)),
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(advance),
             total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + self.i.p.payload_length),
@@ -227,20 +236,22 @@ class HeaderBuilder(wiring.Component):
                 self._header.eq(self.i.p),
                 self._shape.eq(shape),
                 self._total_length.eq(total_length),
-                self._sum.eq(self._checksum_sum(shape)),
+                self._service.eq(service),
+                self._sum.eq(self._checksum_sum(shape, service)),
                 self.o.valid.eq(self._valid),
             ]
             m.d.sync += self._assemble(m)
         return m
 
-    def _checksum_sum(self, shape):
+    def _checksum_sum(self, shape, service):
         """Sum of the 16-bit words of the IPv4 header."""
         fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
         constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
         other = self.i.p.ip
+        own = (self.ip[:16] + self.ip[16:]) + service
         # That of the packet's length, whose shape is known last, and of all that is the same in every header.
         rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + self.i.p.payload_length
-        return ((self.ip[:16] + self.ip[16:]) + (other[:16] + other[16:])) + rest
+        return (own + (other[:16] + other[16:])) + rest
 
     def _assemble(self, m):
         """Statements that put the second stage's header together."""
@@ -260,6 +271,8 @@ class HeaderBuilder(wiring.Component):
                 uet.IPV4,
                 _IPV4_CONSTANTS
                 | {
+                    "dscp": self._service[2:],
+                    "ecn": self._service[:2],
                     "total_length": self._total_length,
                     "checksum": checksum,
                     "source": self.ip,

@@ -321,6 +321,11 @@ class FrameParser(wiring.Component):
                     "is_request": is_request,
                     "is_control": shape.nack | shape.close,
                     "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
+                    "marked": Mux(
+                        is_request,
+                        ipv4["ecn"] == uet.ECN_CONGESTION,
+                        (pds["flags"] & int(uet.AckFlags.MARKED)) != 0,
+                    ),
                     "psn": pds["psn"] + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
                     # Everything before a CLOSE_COMMAND has been answered.
                     "clear_psn_offset": Mux(

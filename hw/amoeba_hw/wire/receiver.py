@@ -47,6 +47,8 @@ class FrameReceiver(wiring.Component):
     count_frames_received, count_dropped_malformed, count_dropped_check, count_dropped_address, \
 count_dropped_overflow : Out(1)
         One pulse of one of them for each frame.
+    count_marked_requests, count_marked_responses : Out(1)
+        With ``count_frames_received``, of a frame that is ``marked``.
 
     One beat per cycle, no idle cycle between frames. The header is offered four cycles after its last beat.
     """
@@ -70,6 +72,8 @@ count_dropped_overflow : Out(1)
                 "count_dropped_check": Out(1),
                 "count_dropped_address": Out(1),
                 "count_dropped_overflow": Out(1),
+                "count_marked_requests": Out(1),
+                "count_marked_responses": Out(1),
             }
         )
 
@@ -87,6 +91,7 @@ count_dropped_overflow : Out(1)
         connect_streams(m, request_store.payload, flipped(self.request_payload))
         connect_streams(m, response_store.headers, flipped(self.responses))
         connect_streams(m, response_store.payload, flipped(self.response_payload))
+        marked = self.count_frames_received & parser.header.marked
         m.d.comb += [
             parser.mac.eq(self.mac),
             parser.ip.eq(self.ip),
@@ -94,6 +99,8 @@ count_dropped_overflow : Out(1)
             parser.stall.eq(response_store.stall),
             self.count_frames_received.eq(parser.accepted & ~request_store.overflow),
             self.count_dropped_overflow.eq(request_store.overflow),
+            self.count_marked_requests.eq(marked & parser.is_request),
+            self.count_marked_responses.eq(marked & ~parser.is_request),
             self.count_dropped_malformed.eq(parser.malformed),
             self.count_dropped_check.eq(parser.corrupt),
             self.count_dropped_address.eq(parser.misdirected),

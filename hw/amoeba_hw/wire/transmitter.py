@@ -30,6 +30,8 @@ class FrameTransmitter(wiring.Component):
     -------
     mac, ip : In
         Own addresses.
+    dscp : In(6)
+        Of requests.
     requests, responses : FRAME_HEADER streams
         Frame by frame; when both wait they alternate, and responses go first. ``is_request`` must be that of the
         stream, ``payload_length`` above 0 only where the frame may have a payload: not with ``is_control``, and a
@@ -56,6 +58,7 @@ class FrameTransmitter(wiring.Component):
             {
                 "mac": In(48),
                 "ip": In(32),
+                "dscp": In(6),
                 "requests": In(stream.Signature(FRAME_HEADER)),
                 "request_payload": In(stream.Signature(packet_beat(width))),
                 "responses": In(stream.Signature(FRAME_HEADER)),
@@ -85,7 +88,7 @@ class FrameTransmitter(wiring.Component):
         connect_streams(m, flipped(self.response_payload), assembler.response_payload)
         connect_streams(m, assembler.o, appender.i)
         connect_streams(m, appender.o, flipped(self.frames))
-        m.d.comb += [builder.mac.eq(self.mac), builder.ip.eq(self.ip)]
+        m.d.comb += [builder.mac.eq(self.mac), builder.ip.eq(self.ip), builder.dscp.eq(self.dscp)]
         m.d.comb += [
             departures.i.valid.eq(assembler.begins),
             *(departures.i.p[name].eq(assembler.headers.p[name]) for name, _ in _DEPARTURE),

@@ -45,6 +45,7 @@ _ATOMIC_READ = Op.FI_ATOMIC_READ
 _BASE = Form.BASE
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
+_RELATIVE = SesFlags.RELATIVE.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
 _READ_RIGHT = KeyFlags.REMOTE_READ.value
@@ -115,7 +116,7 @@ class RequestChecker:
             return ReturnCode.BAD_INDEX
         if header.job_id != context.job_id:
             return ReturnCode.BAD_JOB_ID
-        if header.pid_on_fep != context.pid_on_fep:
+        if header.pid_on_fep != context.pid_on_fep or bool(header.flags & _RELATIVE) != context.relative:
             return ReturnCode.BAD_PID
         request = self._understand(header, payload)
         if not isinstance(request, MemoryRequest):

@@ -1,5 +1,6 @@
 """State that all blocks of one NIC share: parameters, clock, counters, trace, settings of the whole NIC."""
 
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
 from amoeba_model.trace import Stage, TraceEvent
@@ -20,6 +21,8 @@ class Core:
         """The clock at the last reset of the function."""
         self.mac = 0
         self.ip = 0
+        self.dscp = 0
+        self.psn_key: tuple[int, ...] = (0,) * KEY_WORDS
         self.retransmit_timeout = RETRANSMIT_TIMEOUT
         self.retransmit_limit = RETRANSMIT_LIMIT
         self.answer_base = 0

@@ -13,6 +13,8 @@ __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
 
 _FRAMES_RECEIVED = Counter.FRAMES_RECEIVED.value
 _DROPPED_MALFORMED = Counter.DROPPED_MALFORMED.value
+_MARKED_REQUESTS = Counter.MARKED_REQUESTS.value
+_MARKED_RESPONSES = Counter.MARKED_RESPONSES.value
 _LONGEST_FRAME = 1000
 """Cycles: what has begun has left by then."""
 _HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATOMIC_EXTENSION.size
@@ -50,7 +52,7 @@ class FrameTransmitter:
 
         Returns the cycle at which it has left if nothing overtakes it.
         """
-        frame = encode(header, payload, self._core.mac, self._core.ip)
+        frame = encode(header, payload, self._core.mac, self._core.ip, self._core.dscp)
         start = self._busy_until if self._busy_until > ready else ready
         self._busy_until = left = start - (-len(frame) // self._core.beat_bytes)
         self._queued += 1
@@ -143,6 +145,8 @@ class FrameReceiver:
             core.counters[decoded.cause] += 1
             return None
         core.counters[_FRAMES_RECEIVED] += 1
+        if decoded.header.marked:
+            core.counters[_MARKED_REQUESTS if decoded.header.is_request else _MARKED_RESPONSES] += 1
         if core.tracing:
             self._trace(decoded.header, cycle)
         return decoded

@@ -49,6 +49,7 @@ _WITHOUT_PAYLOAD = frozenset({_READ, _CLOSE})
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
+_RELATIVE = SesFlags.RELATIVE.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
@@ -193,7 +194,7 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     if request.opcode == _CLOSE:
         header.is_control = True
         return header
-    header.flags = _WHOLE_MESSAGE
+    header.flags = _WHOLE_MESSAGE | _RELATIVE if peer.relative else _WHOLE_MESSAGE
     header.message_id = number & 0xFFFF
     header.job_id = peer.job_id
     header.pid_on_fep = peer.pid_on_fep

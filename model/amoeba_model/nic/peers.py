@@ -56,6 +56,7 @@ class Peer:
     context: int = 0
     initiator: int = 0
     """The context by which the peer knows who sends."""
+    relative: bool = False
 
     start_psn: int = field(init=False)
     """First packet of the PDC."""
@@ -102,9 +103,9 @@ class Peer:
     def __post_init__(self) -> None:
         self._start(self.initial_psn)
 
-    def start_anew(self) -> None:
+    def start_anew(self, psn: int) -> None:
         """Start a new connection epoch, after the answer to a CLOSE."""
-        self._start(self.next_psn)
+        self._start(psn)
 
     def start_at_oldest(self) -> None:
         """Begin anew with what is unanswered: the target says that it gave the PDC away."""

@@ -8,6 +8,7 @@ from amoeba_model.layout import Access, Register
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters
+from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.nic.initiator import Initiator
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.pdc import PdcTable
@@ -73,8 +74,8 @@ class RegisterBank:
         self._counters_end = self._blocks["counters"].offset + self._blocks["counters"].block.length
         self._present_capabilities(capabilities)
         for register in self._blocks["device"].block.registers:
-            if register.access is Access.RW:
-                self._events[self._blocks["device"].address(register.name)] = self._load_settings
+            for index in range(register.count if register.access is Access.RW else 0):
+                self._events[self._blocks["device"].address(register.name, index)] = self._load_settings
         for context in contexts:
             for register in self._blocks["contexts"].block.registers:
                 address = self._blocks["contexts"].address(register.name, context.number)
@@ -137,6 +138,8 @@ class RegisterBank:
         core = self._core
         core.mac = (self._value("device", "mac_high") & 0xFFFF) << 32 | self._value("device", "mac_low")
         core.ip = self._value("device", "ip")
+        core.dscp = self._value("device", "dscp") & 0x3F
+        core.psn_key = tuple(self._value("device", "psn_key", word) for word in range(KEY_WORDS))
         core.retransmit_timeout = self._value("device", "retransmit_timeout")
         core.retransmit_limit = self._value("device", "retransmit_limit") & 0xFF
         core.answer_base = self._pair("device", "answer_base")
@@ -165,6 +168,7 @@ class RegisterBank:
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
         context.data_by_key = bool(control & ContextControl.DATA_BY_KEY)
         context.announces = bool(control & ContextControl.ANNOUNCE)
+        context.relative = bool(control & ContextControl.RELATIVE)
         enable = bool(control & ContextControl.ENABLE)
         if enable and not context.enabled:
             context.restart()
@@ -198,6 +202,7 @@ class RegisterBank:
                 valid=bool(self._value("peers", "flags") & PeerFlags.VALID),
                 context=self._value("peers", "context"),
                 initiator=self._value("peers", "initiator") & 0xFFF,
+                relative=bool(self._value("peers", "flags") & PeerFlags.RELATIVE),
             )
             self._initiator.open_peer(index, peer)
 

@@ -47,6 +47,7 @@ class Responder:
         )  # fmt: skip
         header.return_code = answer.code
         header.modified_length = answer.modified_length
+        header.marked = request.marked
         self._core.counters[_RESPONSES_SENT] += 1
         if cycle > self._ready:
             self._ready = cycle
@@ -69,6 +70,7 @@ class Responder:
             psn=psn,
             spdcid=pdc,
             dpdcid=request.spdcid,
+            marked=request.marked,
         )
         self._core.counters[_NACKS_SENT] += 1
         self._ready = max(self._ready, cycle)

@@ -3,6 +3,7 @@
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.completion import ResultOrder
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS, PSN_MASK, Peer
 from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.registers import Counter
@@ -91,7 +92,7 @@ class ResponseHandler:
             peer.last_answered = packet.psn
             peer.caution = max(peer.caution - 1, 0)
             if packet.request.opcode == _CLOSE:
-                peer.start_anew()
+                peer.start_anew(first_psn(self._core.psn_key, pdc, peer.next_psn))
             self._results.conclude(peer, packet, cycle)
             count += 1
         return count

@@ -20,6 +20,7 @@ class Context:
     data_by_key: bool = False
     """Immediate data comes only with READs, by keys that allow it."""
     announces: bool = False
+    relative: bool = False
     """Messages that meet no receive write an event."""
     transmit_base: int = 0
     transmit_size: int = 0

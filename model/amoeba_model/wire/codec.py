@@ -13,6 +13,9 @@ from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
     CRC_START,
+    DSCP_EXPEDITED,
+    ECN_CAPABLE,
+    ECN_CONGESTION,
     ENCAPSULATION_SIZE,
     ETHERNET,
     ETHERTYPE_IPV4,
@@ -111,6 +114,9 @@ class FrameHeader:
     modified_length: int = 0
     payload_length: int = 0
     """Bytes after the headers, CRC excluded; :func:`encode` takes it from the payload."""
+    marked: bool = False
+    """Received: the request has a congestion mark, or the answer says that its request had. Of an answer sent: the
+    request had one. Requests are sent unmarked."""
 
 
 class DecodedFrame(NamedTuple):
@@ -152,6 +158,8 @@ _ENCAPSULATION_CONSTANTS = {
 _ENCAPSULATION_ARGUMENTS = (
     "ethernet.destination",
     "ethernet.source",
+    "ipv4.dscp",
+    "ipv4.ecn",
     "ipv4.total_length",
     "ipv4.checksum",
     "ipv4.source",
@@ -248,6 +256,7 @@ _unpack_encapsulation = unpacker(
         "ethernet.ethertype",
         "ipv4.version",
         "ipv4.header_words",
+        "ipv4.ecn",
         "ipv4.total_length",
         "ipv4.flags_fragment",
         "ipv4.protocol",
@@ -290,6 +299,7 @@ _CLOSE = ControlType.CLOSE_COMMAND.value
 _WITH_DATA, _NO_RESPONSE = ResponseOpcode.WITH_DATA.value, ResponseOpcode.NONE.value
 _WITHOUT_DATA = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.DEFAULT.value})
 _ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
+_MARKED = AckFlags.MARKED.value
 # A flag has the same place in all packets that have it.
 assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
@@ -301,11 +311,11 @@ _FLOWS = 1024
 """Encapsulations that are remembered: between two NICs they differ in little but the length."""
 
 
-def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> bytes:
+def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp: int = 0) -> bytes:
     """Encode a frame, from the Ethernet header to the packet's CRC, without padding.
 
-    ``header.payload_length`` is not looked at. Raises LayoutError when a value does not fit its field, and when
-    there is a payload where none may be.
+    ``dscp`` is that of requests. ``header.payload_length`` is not looked at. Raises LayoutError when a value does
+    not fit its field, and when there is a payload where none may be.
     """
     if header.is_control:
         if payload:
@@ -316,7 +326,8 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> by
     else:
         packet = _encode_ack(header, len(payload))
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
-    encapsulation, crc = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip)
+    tos = dscp << 2 | ECN_CAPABLE if header.is_request else DSCP_EXPEDITED << 2
+    encapsulation, crc = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
     crc = google_crc32c.extend(google_crc32c.extend(crc, packet), payload)
     return b"".join((encapsulation, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
 
@@ -351,7 +362,7 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
     if distance > 0xFFFF or psn >> 32:
         raise LayoutError(f"ack_psn_offset holds 16 signed bits; psn {psn:#x} is too far from cack_psn {cack_psn:#x}")
     pds = (
-        _RETX if header.retx else 0,
+        _marked_and_retx(header),
         (distance - 0x8000) & 0xFFFF,
         cack_psn,
         *_numbers(header),
@@ -368,7 +379,7 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
 
 def _encode_nack(header: FrameHeader) -> bytes:
     return _pack_nack(
-        _RETX if header.retx else 0,
+        _marked_and_retx(header),
         header.nack_code,
         header.missing,
         header.psn,
@@ -390,11 +401,15 @@ def _numbers(header: FrameHeader) -> tuple[int, int]:
 
 
 @functools.lru_cache(_FLOWS)
-def _encapsulation(mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int) -> tuple[bytes, int]:
+def _encapsulation(
+    mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int, tos: int
+) -> tuple[bytes, int]:
     """Encode the headers in front of PDS's; return them with the CRC of their covered part."""
     total_length = udp_length + _IPV4_SIZE
-    checksum = _ip_checksum(total_length, own_ip, ip)
-    headers = _pack_encapsulation(mac, own_mac, total_length, checksum, own_ip, ip, port, udp_length)
+    checksum = _ip_checksum(tos + total_length, own_ip, ip)
+    headers = _pack_encapsulation(
+        mac, own_mac, tos >> 2, tos & 3, total_length, checksum, own_ip, ip, port, udp_length
+    )
     return headers, google_crc32c.value(headers[CRC_START:])
 
 
@@ -402,14 +417,21 @@ def _syn_and_retx(header: FrameHeader) -> int:
     return (_SYN if header.syn else 0) | (_RETX if header.retx else 0)
 
 
+def _marked_and_retx(header: FrameHeader) -> int:
+    return (_MARKED if header.marked else 0) | (_RETX if header.retx else 0)
+
+
 def _signed(number: int) -> int:
     """Return the value of 16 bits in two's complement."""
     return number - (number >> 15 << 16)
 
 
-def _ip_checksum(total_length: int, source: int, destination: int) -> int:
-    """RFC 791 header checksum; 2**16 is 1 modulo 0xFFFF, so the remainder is the one's complement sum."""
-    return 0xFFFF ^ ((_CHECKSUM_BASE + total_length + source + destination) % 0xFFFF or 0xFFFF)
+def _ip_checksum(words: int, source: int, destination: int) -> int:
+    """RFC 791 header checksum; 2**16 is 1 modulo 0xFFFF, so the remainder is the one's complement sum.
+
+    ``words`` is the sum of all that is neither constant nor an address.
+    """
+    return 0xFFFF ^ ((_CHECKSUM_BASE + words + source + destination) % 0xFFFF or 0xFFFF)
 
 
 def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
@@ -422,7 +444,7 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     encapsulation = _read_encapsulation(frame[:ENCAPSULATION_SIZE])
     if encapsulation is None:
         return _DROP_MALFORMED
-    destination, ip_destination, mac, ip, port, end = encapsulation
+    destination, ip_destination, mac, ip, port, end, marked = encapsulation
     if end + CRC_SIZE > len(frame):
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
@@ -433,7 +455,7 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         return _DROP_MALFORMED
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
     if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
-        return _decode_request(frame, end, mac, ip, port, pds_flags)
+        return _decode_request(frame, end, mac, ip, port, pds_flags, marked)
     if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
         return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header)
     if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
@@ -441,15 +463,18 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     if kind == _NACK and next_header == _NO_HEADER:
         return _decode_nack(frame, mac, ip, port, pds_flags)
     if kind == _CONTROL and next_header == _CLOSE:
-        return _decode_close(frame, mac, ip, port, pds_flags)
+        return _decode_close(frame, mac, ip, port, pds_flags, marked)
     return _DROP_MALFORMED
 
 
 @functools.lru_cache(_FLOWS)
-def _read_encapsulation(data: bytes) -> tuple[int, int, int, int, int, int] | None:
-    """(destination MAC and IP address, source MAC and IP address, source port, where the CRC is); None: malformed."""
+def _read_encapsulation(data: bytes) -> tuple[int, int, int, int, int, int, bool] | None:
+    """Read addresses, port and mark; None: malformed.
+
+    (destination MAC and IP address, source MAC and IP address, source port, where the CRC is, whether it is marked)
+    """
     (
-        destination, mac, ethertype, ip_version, header_words, total_length, fragment, protocol,
+        destination, mac, ethertype, ip_version, header_words, ecn, total_length, fragment, protocol,
         ip, ip_destination, port, destination_port, udp_length,
     ) = _unpack_encapsulation(data, 0)  # fmt: skip
     if (
@@ -464,10 +489,13 @@ def _read_encapsulation(data: bytes) -> tuple[int, int, int, int, int, int] | No
         or int.from_bytes(data[_ETHERNET_SIZE:_IPV4_END], "big") % 0xFFFF
     ):
         return None
-    return destination, ip_destination, mac, ip, port, _ETHERNET_SIZE + total_length - CRC_SIZE
+    end = _ETHERNET_SIZE + total_length - CRC_SIZE
+    return destination, ip_destination, mac, ip, port, end, ecn == ECN_CONGESTION
 
 
-def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
+def _decode_request(
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, marked: bool
+) -> DecodedFrame | Drop:
     start = _REQUEST_END
     if start > end:
         return _DROP_MALFORMED
@@ -489,7 +517,7 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
     header = FrameHeader(
         mac, ip, port, True, False, retx, 0, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
-        header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
+        header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start, marked,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
@@ -523,6 +551,7 @@ def _decode_ack(
     header = FrameHeader(
         mac, ip, port, False, False, retx, 0, 0, cack_psn, psn, 0, spdcid - FIRST_PDC, (dpdcid - FIRST_PDC) & 0xFFFF,
         False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
+        pds_flags & _MARKED != 0,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
@@ -541,11 +570,14 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
         psn=psn,
         spdcid=(spdcid - FIRST_PDC) & 0xFFFF,
         dpdcid=(dpdcid - FIRST_PDC) & 0xFFFF,
+        marked=bool(pds_flags & _MARKED),
     )
     return DecodedFrame(header, b"")
 
 
-def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
+def _decode_close(
+    frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool
+) -> DecodedFrame | Drop:
     psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
     if not spdcid:
         return _DROP_MALFORMED
@@ -561,5 +593,6 @@ def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) ->
         spdcid=spdcid - FIRST_PDC,
         dpdcid=dpdcid if syn else (dpdcid - FIRST_PDC) & 0xFFFF,
         syn=syn,
+        marked=marked,
     )
     return DecodedFrame(header, b"")

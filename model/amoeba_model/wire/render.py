@@ -113,7 +113,8 @@ def summary_of(decoded: DecodedFrame) -> str:
         what = "CLOSE_COMMAND" if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
     else:
         what = _request_text(decoded) if header.is_request else _response_text(decoded)
-    flags = "".join(f", {name}" for name, is_set in (("SYN", header.syn), ("RETX", header.retx)) if is_set)
+    chosen = (("SYN", header.syn), ("RETX", header.retx), ("MARKED", header.marked))
+    flags = "".join(f", {name}" for name, is_set in chosen if is_set)
     return f"{source} psn {header.psn}: {what}{flags}"
 
 

@@ -23,6 +23,13 @@ CRC_START = 26
 """Where in the Ethernet frame the CRC begins to cover: the source address of the IPv4 header; it goes on to the end
 of the payload."""
 
+ECN_CAPABLE = 2
+"""``ecn`` of requests: ECT(0) of RFC 3168, so that switches mark them instead of dropping them."""
+ECN_CONGESTION = 3
+"""``ecn`` of a packet that a switch has marked (CE)."""
+DSCP_EXPEDITED = 46
+"""``dscp`` of answers and NACKs: Expedited Forwarding, RFC 3246. They have no ECN."""
+
 FIRST_PDC = 1
 """The number of a NIC's first PDC, initiator's or target's: 0 is reserved."""
 
@@ -284,6 +291,8 @@ class ControlFlags(enum.IntFlag):
 class AckFlags(enum.IntFlag):
     """Prologue flags of acknowledgements and negative ones (7 bits)."""
 
+    MARKED = 0x20
+    """The packet answered carried a congestion mark (ECN)."""
     RETX = 0x10
 
 
@@ -294,6 +303,7 @@ class SesFlags(enum.IntFlag):
     """Every answer is a delivery completion; set in the last packet of a request, by which event counters count."""
     INITIATOR_ERROR = 0x10
     RELATIVE = 0x08
+    """``pid_on_fep`` counts within the job; otherwise within the NIC."""
     HEADER_DATA = 0x04
     END_OF_MESSAGE = 0x02
     START_OF_MESSAGE = 0x01
@@ -326,7 +336,8 @@ IPV4 = Record(
     (
         Field("version", 4, "4."),
         Field("header_words", 4, "5: no options."),
-        Field("dscp_ecn", 8, "Zero."),
+        Field("dscp", 6, "Of requests the register dscp; of answers and NACKs 46 (Expedited Forwarding)."),
+        Field("ecn", 2, "Of requests 2, ECN-capable, or 3 once marked; of answers and NACKs 0."),
         Field("total_length", 16, "Bytes from here to the end of the packet's CRC."),
         Field("identification", 16, "Zero: never fragmented."),
         Field("flags_fragment", 16, "0x4000: don't fragment."),
@@ -375,7 +386,7 @@ PDS_ACK = Record(
     (
         Field("type", 5, "ACK.", PdsType),
         Field("next_header", 4, "Header that follows.", NextHeader),
-        Field("flags", 7, "Whether the request answered had RETX.", AckFlags),
+        Field("flags", 7, "Whether the request answered had RETX, and a congestion mark.", AckFlags),
         Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
         Field("cack_psn", 32, "Executed up to here; what has no answer of its own was OK, without data."),
         Field("spdcid", 16, "Sender's PDC, not 0."),
@@ -391,7 +402,7 @@ PDS_NACK = Record(
     (
         Field("type", 5, "NACK.", PdsType),
         Field("next_header", 4, "NONE.", NextHeader),
-        Field("flags", 7, "Whether the request refused had RETX.", AckFlags),
+        Field("flags", 7, "Whether the request refused had RETX, and a congestion mark.", AckFlags),
         Field("nack_code", 8, "Why.", NackCode),
         Field(
             "vendor_code", 8, "With ROD_OOO: packets missing from nack_psn on, if all behind them is kept; else 0."

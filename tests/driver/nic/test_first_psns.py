@@ -23,11 +23,14 @@ class Written:
     def __init__(self, epoch, entries=4):
         self.device = SimpleNamespace(new_epoch=lambda: epoch)
         self.parameters = SimpleNamespace(peers=entries, contexts=1)
-        self.psns = []
+        self.psns, self.key = [], {}
 
-    def write(self, block, name, value):
+    def write(self, block, name, value, index=0):
         if name == "initial_psn":
             self.psns.append(value)
+        if name == "psn_key":
+            assert index not in self.key, "the key was written before"
+            self.key[index] = value
 
     def write_wide(self, block, name, value):
         pass
@@ -60,6 +63,31 @@ def test_otherwise_nobody_can_tell_the_next_psn():
     assert not set(once) & set(again)
     steps = {(psn - last) % PSNS for last, psn in pairwise(once)}
     assert len(steps) == len(once) - 1
+
+
+def keys(epoch):
+    """The keys of two NICs, as numbers."""
+    found = []
+    for _ in range(2):
+        registers = Written(epoch)
+        table = PeerTable(registers)
+        assert registers.key == {}, "a NIC that opens no PDC may not be on its network yet"
+        peer = table.open(0, ADDRESS, 0)
+        table.reopen(peer, 0, ADDRESS, 0)
+        assert sorted(registers.key) == [0, 1, 2]
+        found.append(registers.key[0] << 64 | registers.key[1] << 32 | registers.key[2])
+    return found
+
+
+def test_the_nic_gets_a_key_before_its_first_pdc_and_every_nic_another():
+    once, again = keys(None)
+    assert once != again
+    assert all(key.bit_length() > 64 for key in (once, again)), "one in 2**32 keys is as short"
+
+
+def test_the_key_of_a_simulated_nic_repeats_itself():
+    once, again = keys(3)
+    assert once == again != keys(4)[0]
 
 
 def test_entries_begin_apart_from_each_other():

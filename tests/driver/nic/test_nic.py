@@ -306,3 +306,21 @@ def test_a_peer_that_went_away_is_a_peer_error(pair, target, fabric):
     entry = side.failure()
     assert (entry.err, entry.prov_errno) == (Errno.FI_ECONNRESET, ReturnCode.LOCAL_PDC_FAILED)
     assert class_of(Errno.FI_ECONNRESET) is PeerError
+
+
+@pytest.mark.parametrize("wanted", [0, 46, 63])
+def test_the_class_of_requests_can_be_chosen(wanted):
+    with ModelDevice(NicParameters()) as device:
+        nic = Nic(device)
+        assert nic.dscp == 0
+        nic.dscp = wanted
+        assert nic.dscp == wanted
+
+
+@pytest.mark.parametrize("wanted", [-1, 64])
+def test_a_class_that_does_not_fit_is_refused(wanted):
+    with ModelDevice(NicParameters()) as device:
+        nic = Nic(device)
+        with pytest.raises(FabricError, match=f"expected a DSCP of 0 to 63, got {wanted}"):
+            nic.dscp = wanted
+        assert nic.dscp == 0

@@ -167,6 +167,9 @@ async def contexts_and_own_address_are_shown(dut):
     await start(dut)
     assert unpack(RETRANSMISSION, int(dut.retransmission.value)) == {"timeout": 16384, "limit": 8}
     await bench.set("device", mac_low=0xCCDD_EEFF, mac_high=0xAABB, ip=0x0A00_0001)
+    await bench.set("device", dscp=0xFFFF_FFEA)
+    for word, value in enumerate((0x1111_2222, 0x3333_4444, 0x5555_6666)):
+        await bench.set("device", word, psn_key=value)
     await bench.set("device", retransmit_timeout=0x1_0002, retransmit_limit=0x103)
     await bench.set("device", answer_base_low=0xABCD_E000, answer_base_high=0x7FFF)
     await bench.set("device", counter_base_low=0x1234_5000, counter_base_high=0x6FFF)
@@ -193,10 +196,12 @@ async def contexts_and_own_address_are_shown(dut):
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=31,
+        control=63,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
+    assert int(dut.dscp.value) == 0x2A
+    assert int(dut.psn_key.value) == 0x1111_2222_3333_4444_5555_6666
     assert int(dut.answer_base.value) == 0x7FFF_ABCD_E000
     assert int(dut.counter_base.value) == 0x6FFF_1234_5000
     # Bits that a value does not have are cut off.
@@ -207,6 +212,7 @@ async def contexts_and_own_address_are_shown(dut):
         "data_by_key": 1,
         "shares_receives": 1,
         "announces": 1,
+        "relative": 1,
         "receive_context": 0xFC,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,

@@ -11,9 +11,10 @@ import collections
 import random
 
 import cocotb
+from amoeba_model.nic.first_psns import first_psn
 from cocotb.triggers import ClockCycles
 
-from tests.hw.initiator.environment import TARGET_PDC
+from tests.hw.initiator.environment import PSN_KEY, TARGET_PDC
 from tests.hw.initiator.programs import check_outcomes, model_frames, per_pdc, run_random_programs
 from tests.hw.initiator.setup import OK, PACES, PARAMETERS, as_it_comes, peer, registers, started
 
@@ -35,7 +36,7 @@ def check_timed_fields(frames, peers):
             # Everything before a CLOSE has been answered, and it is, too, before anything else goes.
             assert done == offset
             answered[pdc] = 0
-            starts[pdc] = (header["psn"] + 1) & 0xFFFF_FFFF
+            starts[pdc] = first_psn(PSN_KEY, pdc, (header["psn"] + 1) & 0xFFFF_FFFF)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -89,6 +90,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "is_request": 1,
         "is_control": 0,
         "retx": 0,
+        "marked": 0,
         "nack_code": 0,
         "missing": 0,
         "cack_psn": 0,
@@ -99,7 +101,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "syn": 1,
         "opcode": 4,
         "version": 0,
-        "flags": 0x23,
+        "flags": 0x2B,
         "message_id": 0,
         "job_id": 0x123405,
         "pid_on_fep": 0x125,

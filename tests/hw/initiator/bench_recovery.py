@@ -5,13 +5,14 @@ import random
 
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.nic.peers import CAUTION
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 
-from tests.hw.initiator.environment import TARGET_PDC
+from tests.hw.initiator.environment import PSN_KEY, TARGET_PDC
 from tests.hw.initiator.lossy_target import LossyTarget, perfect
 from tests.hw.initiator.programs import check_outcomes, model_frames, per_pdc, run_random_programs
 from tests.hw.initiator.setup import (
@@ -396,7 +397,8 @@ async def a_close_waits_for_all_before_it_and_the_next_packet_opens_anew(dut, lo
         acknowledge(environment, 1)
     await frames(environment, 3)
     anew, _ = environment.frames[2]
-    assert (anew["psn"], anew["syn"], anew["dpdcid"], anew["message_id"]) == (START + 2, 1, 0, 0)
+    start = first_psn(PSN_KEY, anew["spdcid"], START + 2)
+    assert (anew["psn"], anew["syn"], anew["dpdcid"], anew["message_id"]) == (start, 1, 0, 0)
     acknowledge(environment, 2)
     await environment.completed(3)
     assert statuses(environment) == [(0, OK), (1, OK), (2, OK)]

@@ -25,6 +25,8 @@ from cocotb.triggers import RisingEdge
 
 from tests.hw.packet_memory import Memory, packet_beats, packet_bytes
 
+PSN_KEY = (0x2718_2818, 0x2845_9045, 0x2353_6028)
+"""Of the first psns of PDCs that are opened again."""
 TARGET_PDC = 0x4000
 """Added to the initiator's PDC to give the target's."""
 
@@ -71,6 +73,7 @@ class Environment:
         self._latencies = (host_latency, wire_latency)
         self._make_streams(pace)
         dut.result_done.value = 0
+        dut.psn_key.value = PSN_KEY[0] << 64 | PSN_KEY[1] << 32 | PSN_KEY[2]
         self.set_retransmission()
         for index in range(parameters.contexts):
             getattr(dut, f"contexts__{index}").value = 0

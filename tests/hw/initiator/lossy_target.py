@@ -6,6 +6,7 @@ It keeps hw/amoeba_hw/target/README.md: executes each packet once and in order, 
 import random
 from dataclasses import dataclass, field
 
+from amoeba_model.nic.pdc import MAX_MISSING
 from amoeba_model.wire.nacks import PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
 
@@ -123,7 +124,8 @@ class LossyTarget:
         beyond = not is_before(psn, pdc.reached)
         if psn in pdc.kept:
             return
-        if len(pdc.kept) < self._slots:
+        # Packets of an epoch before may be anywhere.
+        if len(pdc.kept) < self._slots and (psn - pdc.expected) & PSN_MASK <= MAX_MISSING:
             pdc.kept[psn] = header, payload
             if beyond and psn != pdc.reached:
                 self._refuse(header, NackCode.ROD_OOO, pdc.reached, (psn - pdc.reached) & PSN_MASK)

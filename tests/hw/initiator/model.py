@@ -11,7 +11,7 @@ from amoeba_model.nic.rings import EntryRing, Interrupts
 from amoeba_model.nic.tables import Context
 from amoeba_model.wire.codec import FrameHeader
 
-from tests.hw.initiator.environment import response
+from tests.hw.initiator.environment import PSN_KEY, response
 
 
 class ModelInitiator:
@@ -19,6 +19,7 @@ class ModelInitiator:
 
     def __init__(self, parameters, memory, contexts, peers, answer):
         self.core = Core(parameters)
+        self.core.psn_key = PSN_KEY
         self.frames = []
         self.completions = []
         self.counted = []

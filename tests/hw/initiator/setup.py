@@ -56,6 +56,7 @@ def peer(index, context, **changes):
         "valid": 1,
         "context": context,
         "initiator": 0x560 + index,
+        "relative": index & 1,
         **changes,
     }
 

@@ -36,7 +36,7 @@ NOT_ENABLED = 1
 
 SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH = 5, 6, 9, 0xA, 0xD, 0xE
 SENDS, RENDEZVOUS, TAGGED = {5, 6, 9, 0xA}, {6, 0xA}, {9, 0xA, 0xD, 0xE}
-HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 4, 0x10, 0x20, 3
+HEADER_DATA, RELATIVE, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 4, 8, 0x10, 0x20, 3
 WRITE_KIND, ATOMIC_KIND = 1, 2
 OK = 1
 IMMEDIATE_EVENT, TAGGED_EVENT = 1, 2
@@ -54,9 +54,10 @@ class Bench:
             context.events.base, context.unexpected_base = event_base, unexpected_base
             context.job_id, context.pid_on_fep, context.domain = JOB, PID, DOMAIN
             context.read_counter = context.write_counter = 9
+            context.relative = bool(context.number & 1)
             fields = {"event_base": event_base, "unexpected_base": unexpected_base, "enable": context.enabled}
             fields |= {name: getattr(context, name) for name in ("job_id", "pid_on_fep", "domain")}
-            fields |= {name: getattr(context, name) for name in ("read_counter", "write_counter")}
+            fields |= {name: getattr(context, name) for name in ("read_counter", "write_counter", "relative")}
             getattr(dut, f"contexts__{context.number}").value = pack(CONTEXT, fields)
         # Messages of the last one go to the first one's receives.
         self.contexts[-1].receiver = self.contexts[0]
@@ -94,6 +95,7 @@ def random_message():
     length = random.choice([32, 32, 31, 33]) if opcode in RENDEZVOUS else random.choice([8, 64, PAYLOAD])
     header = message(opcode, length)
     header["flags"] |= random.choice([0, HEADER_DATA]) | random.choice([0, DELIVERY_COMPLETE])
+    header["flags"] |= random.choice([0, 0, 0, RELATIVE])
     if random.random() < 0.6:
         name, value = random.choice(
             [

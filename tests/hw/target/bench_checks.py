@@ -29,7 +29,7 @@ from tests.hw.target.environment import (
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
 SEND, RENDEZVOUS_SEND, DATAGRAM_SEND, DEFERRABLE_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 5, 6, 7, 8, 9, 0xA
 DEFERRABLE_TSEND, TSEND_ATOMIC, TSEND_FETCH = 0xB, 0xD, 0xE
-INITIATOR_ERROR = 0x10
+RELATIVE, INITIATOR_ERROR = 8, 0x10
 # UET's numbers.
 SUM, ATOMIC_READ, CSWAP, MSWAP, INVAL = 2, 0xB, 0xD, 0x13, 0x14
 UINT8, UINT32, UINT64, FLOAT, LONG_DOUBLE_COMPLEX = 1, 5, 7, 0xA, 0xF
@@ -55,6 +55,8 @@ REFUSALS = {
     "context that is not enabled": (request(resource_index=1), 0x19),
     "job": (request(job_id=JOB + 1, pid_on_fep=0), 0x1B),
     "process": (request(pid_on_fep=PID + 1), 0x1A),
+    "process of its job": (request(flags=WHOLE | RELATIVE), 0x1A),
+    "job before a process of it": (request(flags=WHOLE | RELATIVE, job_id=JOB + 1), 0x1B),
     "datagram": (request(opcode=DATAGRAM_SEND), 6),
     "deferrable send": (request(opcode=DEFERRABLE_SEND), 6),
     "deferrable tagged send": (request(opcode=DEFERRABLE_TSEND), 6),

@@ -218,7 +218,7 @@ class Scoreboard:
         if not isinstance(checked, ReturnCode) or code in (BAD_MKEY, PERM_VIOLATION, BAD_ADDR):
             self._count(header, int(code != OK))
         answer = dict.fromkeys(header, 0)
-        answer |= {name: header[name] for name in ("mac", "ip", "port", "psn", "retx")}
+        answer |= {name: header[name] for name in ("mac", "ip", "port", "psn", "retx", "marked")}
         if not header["is_control"]:
             answer |= {name: header[name] for name in ("message_id", "job_id")}
         answer |= {"spdcid": pdc, "dpdcid": header["spdcid"], "opcode": 3 if header["is_control"] else 1 + bool(data)}
@@ -280,7 +280,7 @@ def check_responses(answers, judged, board, gaps):
             replayed += 1
             first, first_data = given[name]
             clear = (request["psn"] + signed(request["clear_psn_offset"], 16)) & 0xFFFF_FFFF
-            own = {name: request[name] for name in ("mac", "port")}
+            own = {name: request[name] for name in ("mac", "port", "marked")}
             if header["is_control"]:
                 assert (header["nack_code"], header["retx"]) == (GTD_RESP_UNAVAIL, request["retx"])
                 assert len(first_data) > 16
@@ -297,7 +297,7 @@ def check_responses(answers, judged, board, gaps):
 
 def nack_of(request, verdict):
     code, psn, pdc = verdict.nack
-    header = dict.fromkeys(request, 0) | {name: request[name] for name in ("mac", "ip", "port", "retx")}
+    header = dict.fromkeys(request, 0) | {name: request[name] for name in ("mac", "ip", "port", "retx", "marked")}
     numbers = {"psn": psn, "spdcid": pdc, "dpdcid": request["spdcid"]}
     return header | numbers | {"is_control": 1, "nack_code": code, "missing": verdict.missing}
 

@@ -282,7 +282,7 @@ class Bench:
         nacks = [
             {name: h[name] for name in DESTINATION}
             | {"psn": v.nack[1], "spdcid": v.nack[2], "dpdcid": h["spdcid"], "code": v.nack[0], "retx": h["retx"]}
-            | {"missing": v.missing}
+            | {"missing": v.missing, "marked": h["marked"]}
             for h, v, *_ in self.verdicts
             if v.nack
         ]
@@ -290,7 +290,7 @@ class Bench:
         duplicates = [(h, v) for h, v, *_ in self.verdicts if v.kind == "duplicate"]
         seen = [{n: v for n, v in d.items() if n != "epoch"} for d in self.sinks["duplicates"].received]
         assert seen == [
-            {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset", "retx")}
+            {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset", "retx", "marked")}
             | {"spdcid": v.pdc, "dpdcid": h["spdcid"]}
             for h, v in duplicates
         ]

@@ -35,7 +35,8 @@ async def headers_and_payloads_come_back(dut, rate):
             payload = random.randbytes(random.choice([0, 8, random.randint(0, 100), random.randint(0, PAYLOAD)]))
             header = make(payload) | {"mac": OWN_MAC, "ip": OWN_IP}
             sources[f"{kind}s"].send(header)
-            headers[kind].append(header)
+            # Nothing on the way marks a request.
+            headers[kind].append(header | {"marked": 0} if kind == "request" else header)
             if payload:
                 sources[f"{kind}_payload"].send(*beats_of(payload, WIDTH))
                 payloads[kind].append(payload)

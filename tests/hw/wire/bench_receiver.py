@@ -55,6 +55,8 @@ class Bench:
             for name in ("requests", "request_payload", "responses", "response_payload")
         }
         self.counts = Counter()
+        self.marked = {"requests": 0, "responses": 0}
+        """Of each kind, how many were counted as marked."""
         self.traced = {"request": [], "response": []}
         self.first_end = self.first_header = None
         """Cycles in which the first frame's last beat was taken, and its header was offered."""
@@ -75,6 +77,8 @@ class Bench:
                 slot = unpack(TRACE_SLOT, int(getattr(dut, f"trace_{kind}_received").value))
                 if slot["valid"]:
                     events.append(slot["event"])
+            for kind in self.marked:
+                self.marked[kind] += int(getattr(dut, f"count_marked_{kind}").value)
             for name in COUNTS:
                 if int(getattr(dut, f"count_{name}").value):
                     self.counts[name] += 1
@@ -234,6 +238,7 @@ async def every_length_of_payload_and_padding_is_told_apart(dut):
     await bench.judged(2 * len(lengths))
     for kind in expected:
         assert bench.accepted(kind) == expected[kind]
+        assert bench.marked[f"{kind}s"] == sum(header["marked"] for header, _ in expected[kind])
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -31,6 +31,7 @@ from tests.hw.uet_frames import (
 
 PARAMETERS = bench_parameters()
 WIDTH, PAYLOAD = PARAMETERS["width"], PARAMETERS["payload"]
+DSCP = 0x2A
 BEAT = packet_beat(WIDTH)
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 
@@ -40,7 +41,7 @@ class Bench:
 
     def __init__(self, dut, pace=always, sink_pace=always):
         self.dut = dut
-        dut.mac.value, dut.ip.value = OWN_MAC, OWN_IP
+        dut.mac.value, dut.ip.value, dut.dscp.value = OWN_MAC, OWN_IP, DSCP
         self.sources = {
             name: StreamSource(dut, name, FRAME_HEADER if name.endswith("s") else BEAT, pace=pace())
             for name in ("requests", "request_payload", "responses", "response_payload")
@@ -104,7 +105,7 @@ async def every_frame_is_what_scapy_and_hand_typed_bytes_make(dut, pace, sink_pa
         for kind, make in (("request", random_to_target), ("response", random_to_initiator)):
             payload = random_payload()
             header = make(payload)
-            expected[kind].append(frame(header, payload, received=False))
+            expected[kind].append(frame(header, payload, received=False, dscp=DSCP))
             bench.send(kind, header, payload)
     frames = await bench.frames(80)
     # The PDS prologue begins with the type in five bits: ROD_REQ or CONTROL, ACK or NACK.
@@ -122,7 +123,7 @@ async def every_length_of_payload_ends_in_the_right_place(dut):
             payload = random.randbytes(length)
             header = make(payload)
             bench.send(kind, header, payload)
-            expected.append(frame(header, payload, received=False))
+            expected.append(frame(header, payload, received=False, dscp=DSCP))
     assert sorted(await bench.frames(len(expected))) == sorted(expected)
 
 
@@ -209,4 +210,4 @@ async def reset_in_mid_frame_leaves_nothing_behind(dut):
         payload = random_payload()
         header = random_response(payload)
         bench.send("response", header, payload)
-        assert await bench.frames(1) == [frame(header, payload, received=False)]
+        assert await bench.frames(1) == [frame(header, payload, received=False, dscp=DSCP)]

@@ -112,6 +112,8 @@ def mac_text(address: int) -> str:
 
 def frame_of(body: bytes, *, check: int | None = None, **ip_fields: Any) -> bytes:
     """A frame from A to B around PDS, SES and payload, with all other headers by scapy."""
+    is_answer = bool(body) and body[0] >> 3 in (7, 10)  # ACK, NACK
+    ip_fields = {"tos": 0xB8 if is_answer else 2} | ip_fields
     ip = IP(src="10.0.0.1", dst="10.0.0.2", id=0, flags="DF", ttl=64, **ip_fields)
     udp = UDP(sport=0xC001, dport=4793, chksum=0)
     frame = bytes(Ether(src=mac_text(MAC_A), dst=mac_text(MAC_B)) / ip / udp / (body + bytes(4)))
@@ -306,16 +308,44 @@ def test_a_bad_frame_is_dropped_for_its_first_mistake(frame: bytes, cause: Count
 @pytest.mark.parametrize(
     ("body", "offset", "data"),
     [
-        (NACK_BODY, 1, b"\x7f"),  # the other flags
+        (NACK_BODY, 1, b"\x5f"),  # the other flags
         (NACK_BODY, 12, b"\xff\xff\xff\xff"),  # payload
         (CLOSE_BODY, 1, b"\x7b"),  # the other flags, IS_ROD among them
         (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
         (CLOSE_BODY, 12, b"\x12\x34\x56\x78"),  # payload
-        (BARE_ACK_BODY, 1, b"\x6f"),  # the other flags
+        (BARE_ACK_BODY, 1, b"\x4f"),  # the other flags
     ],
 )
 def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: int, data: bytes) -> None:
     assert decode(body_with(offset, data, body)) == decode(frame_of(body))
+
+
+@pytest.mark.parametrize("ecn", range(4))
+@pytest.mark.parametrize("body", [REQUEST_BODY, CLOSE_BODY])
+def test_a_request_is_marked_by_its_ip_header_alone(body: bytes, ecn: int) -> None:
+    plain = decode(frame_of(body))
+    assert isinstance(plain, DecodedFrame)
+    assert not plain.header.marked
+    marked = plain._replace(header=replace(plain.header, marked=ecn == 3))
+    assert decode(frame_of(body, tos=0xFC | ecn)) == marked
+    assert decode(replaced(frame_of(body), 15, bytes([ecn]))) == marked  # the CRC does not cover what switches change
+
+
+@pytest.mark.parametrize("body", [ACK_BODY, ACK_DATA_BODY, BARE_ACK_BODY, NACK_BODY])
+def test_an_answer_is_marked_by_its_flag_alone(body: bytes) -> None:
+    plain = decode(frame_of(body))
+    assert isinstance(plain, DecodedFrame)
+    assert decode(frame_of(body, tos=3)) == plain
+    assert decode(body_with(1, bytes([body[1] | 0x20]), body)) == plain._replace(
+        header=replace(plain.header, marked=True)
+    )
+
+
+def test_the_class_of_requests_is_chosen_and_that_of_answers_is_not() -> None:
+    payload = struct.pack("<Q", 37)
+    assert encode(FrameHeader(**REQUEST_HEADER), payload, MAC_A, IP_A, 0x2A) == frame_of(REQUEST_BODY, tos=0xAA)
+    assert encode(FrameHeader(**CLOSE_HEADER), b"", MAC_A, IP_A, 63) == frame_of(CLOSE_BODY, tos=0xFE)
+    assert encode(FrameHeader(**NACK_HEADER), b"", MAC_A, IP_A, 0x2A) == frame_of(NACK_BODY)
 
 
 def test_a_nack_hands_on_how_many_packets_are_missing() -> None:

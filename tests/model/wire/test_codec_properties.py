@@ -20,6 +20,8 @@ def bits(width: int) -> st.SearchStrategy[int]:
 
 ADDRESSED = {"mac": bits(48), "ip": bits(32), "port": bits(16)}
 PDS = {"retx": st.booleans(), "psn": bits(32), "spdcid": st.integers(0, 0xFFFE), "dpdcid": bits(16)}
+NACK = {"nack_code": bits(8), "missing": bits(8), "spdcid": bits(16)}
+ECHO = {"marked": st.booleans()}
 OF_REQUESTS = {"syn": st.booleans(), "clear_psn_offset": bits(16)}
 SES_REQUEST = {
     "version": bits(2),
@@ -57,7 +59,8 @@ def answers(opcode: int, fields: dict[str, st.SearchStrategy[Any]] = SES_RESPONS
     def make(header: FrameHeader, offset: int) -> FrameHeader:
         return dataclasses.replace(header, cack_psn=(header.psn - offset) % (1 << 32))
 
-    return st.builds(make, headers(fields, is_request=False, opcode=opcode), st.integers(-0x8000, 0x7FFF))
+    chosen = headers(fields | ECHO, is_request=False, opcode=opcode)
+    return st.builds(make, chosen, st.integers(-0x8000, 0x7FFF))
 
 
 def requests() -> st.SearchStrategy[FrameHeader]:
@@ -76,7 +79,7 @@ FRAMES = {
     "ACK": with_payload(answers(3, {}), st.just(b"")),
     "answer with data": with_payload(answers(2), PAYLOADS),
     "NACK": with_payload(
-        headers({"nack_code": bits(8), "missing": bits(8), "spdcid": bits(16)}, is_request=False, is_control=True),
+        headers(ECHO | NACK, is_request=False, is_control=True),
         st.just(b""),
     ),
     "CLOSE_COMMAND": with_payload(

@@ -30,7 +30,7 @@ TOLD = "020000000001 020000000002 0800"
 A_TO_B, B_TO_A = "0a000001 0a000002 c001 12b9", "0a000002 0a000001 c001 12b9"  # addresses and ports: 49153, 4793
 SENT = {
     "WRITE with immediate data, which opens its PDC": Golden(
-        f"{ASKED} 4500 005d 0000 4000 4011 268e {A_TO_B} 0049 0000"
+        f"{ASKED} 4502 005d 0000 4000 4011 268c {A_TO_B} 0049 0000"
         "198c ffff fffffffe 0006 0000"  # ROD_REQ, standard, ACK_REQUEST + SYN; PDC 6, its first packet
         "01 27 0000 00 abcde0 0120 0003 1122334455667788 00000002 8877665544332211 feedfacecafebeef 00000005"
         "0102030405 acf834d8",
@@ -50,7 +50,7 @@ SENT = {
         b"\1\2\3\4\5",
     ),
     "CSWAP of a UINT64, sent again": Golden(
-        f"{ASKED} 4500 007c 0000 4000 4011 266f {A_TO_B} 0068 0000"
+        f"{ASKED} 4502 007c 0000 4000 4011 266d {A_TO_B} 0068 0000"
         "1998 fffe 00000001 0006 000a"  # ROD_REQ, standard, RETX + ACK_REQUEST; PDC 6 to PDC 10
         "04 23 0003 00 abcde0 0120 0003 0000000000000040 00000002 0000000000000077 0000000000000000 00000020"
         "0d 07 00 00"  # CSWAP, UINT64
@@ -75,7 +75,7 @@ SENT = {
         bytes(8) + bytes(range(1, 9)) + bytes(8) + bytes(range(0x11, 0x19)),
     ),
     "fetching SUM of 5 to a UINT64": Golden(
-        f"{ASKED} 4500 0064 0000 4000 4011 2687 {A_TO_B} 0050 0000"
+        f"{ASKED} 4502 0064 0000 4000 4011 2685 {A_TO_B} 0050 0000"
         "1988 ffff 00000003 0006 000a"
         "04 23 0005 00 abcde0 0120 0003 0000000000000040 00000002 0000000000000077 0000000000000000 00000008"
         "02 07 00 00 0000000000000005"  # SUM, UINT64; the operand
@@ -98,7 +98,7 @@ SENT = {
         bytes(7) + b"\5",
     ),
     "READ": Golden(
-        f"{ASKED} 4500 0058 0000 4000 4011 2693 {A_TO_B} 0044 0000"
+        f"{ASKED} 4502 0058 0000 4000 4011 2691 {A_TO_B} 0044 0000"
         "1988 ffff 00000002 0006 000a"
         "02 23 0004 00 abcde0 0120 0003 0000000000000040 00000002 0000000000000077 0000000000000000 00000010"
         "175d89f1",
@@ -117,13 +117,13 @@ SENT = {
         },
     ),
     "CLOSE": Golden(
-        f"{ASKED} 4500 0030 0000 4000 4011 26bb {A_TO_B} 001c 0000"
+        f"{ASKED} 4502 0030 0000 4000 4011 26b9 {A_TO_B} 001c 0000"
         "5a08 0000 00000003 0006 000a 00000000"  # CONTROL, CLOSE_COMMAND, ACK_REQUEST
         "588e5f0b",
         {"psn": 3, "clear_psn_offset": 0xFFFF, "spdcid": 5, "dpdcid": 9, "is_control": True},
     ),
     "answer": Golden(
-        f"{TOLD} 4500 0038 0000 4000 4011 26b3 {B_TO_A} 0024 0000"
+        f"{TOLD} 45b8 0038 0000 4000 4011 25fb {B_TO_A} 0024 0000"
         "3a00 0000 fffffffe 000a 0006"  # ACK, response
         "01 01 0000 00 abcde0 00000005"  # RESPONSE, OK
         "588d895a",
@@ -140,7 +140,7 @@ SENT = {
         },
     ),
     "answer to the CSWAP, given again": Golden(
-        f"{TOLD} 4500 0048 0000 4000 4011 26a3 {B_TO_A} 0034 0000"
+        f"{TOLD} 45b8 0048 0000 4000 4011 25eb {B_TO_A} 0034 0000"
         "3a90 0001 00000000 000a 0006"  # ACK, response with data, RETX; the packet behind cack_psn
         "02 01 0003 00 abcde0 0003 0008 00000020 00000000"  # WITH_DATA, OK; the length of the request
         "0102030405060708 0c875921",
@@ -160,13 +160,46 @@ SENT = {
         bytes(range(1, 9)),
     ),
     "answer to a CLOSE": Golden(
-        f"{TOLD} 4500 002c 0000 4000 4011 26bf {B_TO_A} 0018 0000"
+        f"{TOLD} 45b8 002c 0000 4000 4011 2607 {B_TO_A} 0018 0000"
         "3800 0000 00000003 000a 0006"  # ACK, nothing follows
         "54faac3f",
         {"is_request": False, "psn": 3, "cack_psn": 3, "spdcid": 9, "dpdcid": 5, "opcode": 3},
     ),
+    "answer to a request that a switch has marked": Golden(
+        f"{TOLD} 45b8 0038 0000 4000 4011 25fb {B_TO_A} 0024 0000"
+        "3a20 0000 00000002 000a 0006"  # ACK, response, M
+        "01 01 0004 00 abcde0 00000000"
+        "f910d49b",
+        {
+            "is_request": False,
+            "marked": True,
+            "psn": 2,
+            "cack_psn": 2,
+            "spdcid": 9,
+            "dpdcid": 5,
+            "opcode": 1,
+            "return_code": 1,
+            "message_id": 4,
+            "job_id": 0xABCDE0,
+        },
+    ),
+    "NACK of a request that a switch has marked": Golden(
+        f"{TOLD} 45b8 0030 0000 4000 4011 2603 {B_TO_A} 001c 0000"
+        "5020 0d 02 00000002 000a 0006 00000000"  # NACK, M; ROD_OOO, two packets
+        "601ebc06",
+        {
+            "is_request": False,
+            "is_control": True,
+            "marked": True,
+            "nack_code": 0xD,
+            "missing": 2,
+            "psn": 2,
+            "spdcid": 9,
+            "dpdcid": 5,
+        },
+    ),
     "NACK about no PDC": Golden(
-        f"{TOLD} 4500 0030 0000 4000 4011 26bb {B_TO_A} 001c 0000"
+        f"{TOLD} 45b8 0030 0000 4000 4011 2603 {B_TO_A} 001c 0000"
         "5000 0e 00 00000002 0000 0006 00000000"  # NACK; INV_DPDCID
         "cff937cc",
         {
@@ -182,6 +215,19 @@ SENT = {
 """Frames that Amoeba sends."""
 
 RECEIVED = {
+    "a CLOSE of a low class that a switch has marked": Golden(
+        f"{ASKED} 4523 0030 0000 4000 4011 2698 {A_TO_B} 001c 0000"  # DSCP 8, CE
+        "5a08 0000 00000003 0006 000a 00000000"
+        "588e5f0b",
+        {
+            "psn": 3,
+            "clear_psn_offset": 0xFFFF,
+            "spdcid": 5,
+            "dpdcid": 9,
+            "is_control": True,
+            "marked": True,
+        },
+    ),
     "the reference provider's answer to a packet before its window": Golden(
         f"{TOLD} 4500 0038 0000 4000 4011 26b3 {B_TO_A} 0024 0000"
         "3a00 fffe 00000002 000a 0006"  # ACK, response; two packets before cack_psn

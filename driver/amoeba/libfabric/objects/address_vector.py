@@ -216,7 +216,9 @@ class AddressVector(FabricObject):
 
         def address(node: str, index: int) -> bytes:
             service = replace(first, context=first.context + index)
-            own = EndpointAddress(*find_node(node, nics), domain.job_id, domain.pid_on_fep, 0)
+            own = EndpointAddress(
+                *find_node(node, nics), domain.job_id, domain.pid_on_fep, 0, relative=domain.relative
+            )
             return service.at(own).pack()
 
         names = itertools.product(following(node, nodecnt), range(svccnt))

@@ -74,6 +74,9 @@ class Domain(DomainBase):
         chooses all keys. FI_MR_LOCAL: operations give a region for each buffer that the NIC accesses.
     job_id, pid_on_fep : int
         UET identity (24 and 12 bits) of the endpoints; part of their addresses.
+    relative : bool
+        ``pid_on_fep`` counts within the job, else within the NIC: UET's relative and absolute addressing. Part of the
+        addresses, and checked: requests of the other kind are refused.
     cswap_by_bits : bool
         FI_CSWAP that the domain's endpoints send compares floating point by bits, as libfabric builds with
         compiler atomics do; else by value, as fi_atomic(3) says.
@@ -89,6 +92,7 @@ class Domain(DomainBase):
         mr_mode: MrMode,
         job_id: int,
         pid_on_fep: int,
+        relative: bool = False,
         cswap_by_bits: bool = False,
         nodes: Callable[[], Mapping[int, bytes]] = dict,
     ) -> None:
@@ -103,7 +107,9 @@ class Domain(DomainBase):
         self.fabric = fabric
         self._nodes = nodes
         self._reports_regions = False
-        protection = ProtectionDomain(nic, job_id=job_id, pid_on_fep=pid_on_fep, cswap_by_bits=cswap_by_bits)
+        protection = ProtectionDomain(
+            nic, job_id=job_id, pid_on_fep=pid_on_fep, relative=relative, cswap_by_bits=cswap_by_bits
+        )
         super().__init__(fabric, protection, mr_mode)
 
     def bind(self, eq: EventQueue, flags: DomainFlags = _NO_DOMAIN_FLAGS) -> None:

@@ -40,6 +40,7 @@ class DomainBase(QueueOwner):
         """Operations name the regions of their buffers, so that the driver grants the NIC nothing for them."""
         self.job_id = protection.job_id
         self.pid_on_fep = protection.pid_on_fep
+        self.relative = protection.relative
         self.cswap_by_bits = protection.cswap_by_bits
         self._eq: EventQueue | None = None
         super().__init__(fabric, protection.nic, protection.number)

@@ -181,13 +181,14 @@ class Fabric(FabricObject):
         mr_mode: MrMode | None = None,
         job_id: int | None = None,
         pid_on_fep: int | None = None,
+        relative: bool | None = None,
         cswap_by_bits: bool = False,
     ) -> Domain:
         """Open a NIC, by its index or by an Info of :meth:`getinfo`: see :class:`Domain`.
 
-        An Info says ``mr_mode``, job and process where they are not given; else these are
-        :data:`~amoeba.libfabric.objects.info.DEFAULT_MR_MODE`, 1 and 1. One with FI_PROGRESS_AUTO makes progress of
-        the whole fabric automatic, as :meth:`automate` does. Raises FI_ENODEV for an unknown NIC,
+        An Info says ``mr_mode``, job, process and ``relative`` where they are not given; else these are
+        :data:`~amoeba.libfabric.objects.info.DEFAULT_MR_MODE`, 1, 1 and False. One with FI_PROGRESS_AUTO makes
+        progress of the whole fabric automatic, as :meth:`automate` does. Raises FI_ENODEV for an unknown NIC,
         FI_EBUSY as :meth:`automate`.
         """
         self._check_open()
@@ -195,7 +196,12 @@ class Fabric(FabricObject):
             self.automate()
             with self.frozen():
                 return self.domain(
-                    nic, mr_mode=mr_mode, job_id=job_id, pid_on_fep=pid_on_fep, cswap_by_bits=cswap_by_bits
+                    nic,
+                    mr_mode=mr_mode,
+                    job_id=job_id,
+                    pid_on_fep=pid_on_fep,
+                    relative=relative,
+                    cswap_by_bits=cswap_by_bits,
                 )
         if isinstance(nic, Info):
             mr_mode = registration_mode(nic.domain_attr.mr_mode) if mr_mode is None else mr_mode
@@ -203,6 +209,7 @@ class Fabric(FabricObject):
                 own = EndpointAddress.unpack(nic.src_addr)
                 job_id = own.job_id if job_id is None else job_id
                 pid_on_fep = own.pid_on_fep if pid_on_fep is None else pid_on_fep
+                relative = own.relative if relative is None else relative
             nic = nic_index(nic)
         if type(nic) is not int:
             nic = check_number("nic", nic)
@@ -214,6 +221,7 @@ class Fabric(FabricObject):
             mr_mode=DEFAULT_MR_MODE if mr_mode is None else mr_mode,
             job_id=1 if job_id is None else job_id,
             pid_on_fep=1 if pid_on_fep is None else pid_on_fep,
+            relative=bool(relative),
             cswap_by_bits=cswap_by_bits,
             nodes=self.known_nics,
         )

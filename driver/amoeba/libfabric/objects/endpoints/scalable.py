@@ -21,7 +21,6 @@ from amoeba.libfabric.objects.operations.rights import rights_of
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.counters import Counter, Counters
 from amoeba.libfabric.objects.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
-from amoeba.nic.address import EndpointAddress
 from amoeba.transport.context import Context
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ class ScalableEndpoint(FabricObject):
         self._av: AddressVector | None = None
         nic = self._nic = domain.nic
         first = nic.contexts.take_block(rx_contexts + tx_contexts)
-        self._name = EndpointAddress(
-            nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, first, rx_contexts + tx_contexts
-        )
+        self._name = domain.protection.address_of(first, rx_contexts + tx_contexts)
         self._open: WeakValueDictionary[int, TransmitContext | ReceiveContext] = WeakValueDictionary()
         """Open contexts by the number of the NIC's context."""
         self._lost: set[int] = set()

@@ -1,0 +1,41 @@
+# amaranth: UnusedElaboratable=no
+"""Headers as bytes, while the class of requests changes. Covers ``wire/headers.py``."""
+
+import dataclasses
+
+import pytest
+from amoeba_hw.wire.headers import HeaderBuilder
+from amoeba_model.wire.codec import FrameHeader, encode
+
+from tests.support.simulation import simulate
+
+MAC, IP = 0x02_00_00_00_00_07, 0x0A00_0007
+PEER = {"mac": 0x02_AB_CD_EF_01_02, "ip": 0xFFFF_FFFE, "port": 0xC001, "psn": 5, "dpdcid": 3}
+HEADERS = {
+    "request": FrameHeader(**PEER, opcode=2, flags=3, request_length=8),
+    "CLOSE": FrameHeader(**PEER, is_control=True),
+    "answer": FrameHeader(**PEER, is_request=False, opcode=1, cack_psn=5, marked=True),
+    "NACK": FrameHeader(**PEER, is_request=False, is_control=True, nack_code=0xD),
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_a_header_has_the_class_of_the_cycle_in_which_it_was_taken(kind):
+    dut, header = HeaderBuilder(), HEADERS[kind]
+    expected = encode(header, b"", MAC, IP, 0x2A)[:-4]
+
+    async def testbench(ctx):
+        ctx.set(dut.mac, MAC)
+        ctx.set(dut.ip, IP)
+        ctx.set(dut.dscp, 0x2A)
+        ctx.set(dut.i.payload, {name: int(value) for name, value in dataclasses.asdict(header).items()})
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.dscp, 0x15)
+        await ctx.tick()
+        assert ctx.get(dut.o.valid)
+        assert ctx.get(dut.o.payload).bytes == int.from_bytes(expected, "little")
+
+    simulate(dut, testbench)
