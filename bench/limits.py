@@ -7,7 +7,8 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Op
 
 __all__ = [
-    "LATENCY_BEFORE", "MESSAGE_LIMITS", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit",
+    "LATENCY_BEFORE", "LATENCY_LIMIT", "MESSAGE_LIMITS", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit",
+    "search_limit",
 ]  # fmt: skip
 
 _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
@@ -29,6 +30,9 @@ two more."""
 
 LATENCY_BEFORE = (0, 259, 267, 274, 533, 542, 555, 811, 815, 828, 1085, 1093, 1096, 1098)
 """By stage, cycles from the doorbell of an unloaded fetching atomic while queues took two cycles, as at fc63f43f1."""
+
+LATENCY_LIMIT = 120
+"""Maximum cycles of both NICs in an unloaded fetching atomic, beside host and link."""
 
 UCP_MESSAGE_LIMIT = 8
 """Maximum cycles per active message, or chunk of a stream, of 8 bytes."""

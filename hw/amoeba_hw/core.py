@@ -14,7 +14,7 @@ from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
-from amoeba_hw.interfaces import READ_REQUEST, packet_beat, read_beat, write_beat
+from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
 from amoeba_hw.memory.engine import MemoryEngine
 from amoeba_hw.stream import connect_streams
 from amoeba_hw.target.target import Target
@@ -74,6 +74,8 @@ class Core(wiring.Component):
     reads, read_answers : READ_REQUEST and :func:`read_beat` streams; answers come in order
     writes : :func:`write_beat` stream, performed in order
     read_user, write_user : which component asks (Requester)
+    write_begun, write_level : out
+        As of WriteHub: ``writes`` has the order of ``write_begun``.
     write_error : in, pulse per write burst that the host refused
     received, transmitted : frames as :func:`packet_beat` streams
     irq : one bit per context, one-cycle pulses
@@ -93,6 +95,8 @@ class Core(wiring.Component):
                 "writes": Out(stream.Signature(write_beat(width))),
                 "read_user": Out(8),
                 "write_user": Out(8),
+                "write_begun": Out(WRITE_BEGUN),
+                "write_level": Out(range(3)),
                 "write_error": In(1),
                 "received": In(stream.Signature(packet_beat(width))),
                 "transmitted": Out(stream.Signature(packet_beat(width))),
@@ -230,17 +234,24 @@ class Core(wiring.Component):
         for index, source in enumerate((initiator, self.target)):
             connect_streams(m, source.counts, self.counters.orders[index])
         clients = {
-            Requester.RESULT_WRITER: result_writer.writes,
-            Requester.COMPLETION_WRITER: initiator.completion_writes,
-            Requester.LINE_TABLE: self.memory.line_writes,
-            Requester.ANSWER_WRITER: self.target.answer_writes,
-            Requester.EVENT_WRITER: self.target.event_writes,
-            Requester.COUNTER_WRITER: self.counters.writes,
+            Requester.RESULT_WRITER: (result_writer, "writes"),
+            Requester.COMPLETION_WRITER: (initiator, "completion_writes"),
+            Requester.LINE_TABLE: (self.memory, "line_writes"),
+            Requester.ANSWER_WRITER: (self.target, "answer_writes"),
+            Requester.EVENT_WRITER: (self.target, "event_writes"),
+            Requester.COUNTER_WRITER: (self.counters, "writes"),
         }
         for index, user in enumerate(WRITERS):
-            connect_streams(m, clients[user], hub.writes[index])
+            client, name = clients[user]
+            connect_streams(m, getattr(client, name), hub.writes[index])
+            if user is not Requester.COUNTER_WRITER:  # nothing waits for its writes
+                m.d.comb += getattr(client, f"{name}_ordered").eq(hub.ordered[index])
         connect_streams(m, hub.port, wiring.flipped(self.writes))
-        m.d.comb += self.write_user.eq(hub.port_user)
+        m.d.comb += [
+            self.write_user.eq(hub.port_user),
+            self.write_begun.eq(hub.begun),
+            self.write_level.eq(hub.level),
+        ]
 
     def _connect_observers(self, m):
         """Interrupts, the trace port and the counters: blocks name their outputs after what they report."""

@@ -26,6 +26,7 @@ __all__ = [
     "RING_INDEX",
     "SLOT_RELEASE",
     "TRACE_SLOT",
+    "WRITE_BEGUN",
     "MemoryKind",
     "packet_beat",
     "read_beat",
@@ -52,11 +53,15 @@ def write_beat(width: int) -> data.StructLayout:
     """One beat of a host write burst: aligned consecutive lines, not crossing a 4 KiB boundary.
 
     ``address`` (line-aligned), ``beats`` (lines, 1 to 128) and ``context`` are valid with ``first``. ``strobe`` has a
-    bit per byte. Writes are performed in order, across all clients, as accepted.
+    bit per byte. Writes are performed in the order that :class:`~amoeba_hw.host.hubs.WriteHub` gives them.
     """
     return data.StructLayout(
         {"address": 64, "beats": 8, "context": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1}
     )
+
+
+WRITE_BEGUN = data.StructLayout({"valid": 1, "user": 8, "address": 64})
+"""Pulse: the first beat of a write burst has got its place in the order of host writes; whose, and where."""
 
 
 DMA_COMMAND = data.StructLayout({"address": 64, "length": 14, "context": 8})

@@ -80,10 +80,7 @@ class Nic(wiring.Component):
         wiring.connect(m, dma.bus, wiring.flipped(self.host))
         m.d.comb += [
             order.i_user.eq(core.read_user),
-            order.write_valid.eq(core.writes.valid),
-            order.write_ready.eq(dma.writes.ready),
-            order.write_beat.eq(core.writes.p),
-            order.write_user.eq(core.write_user),
+            order.begun.eq(core.write_begun),
             order.answered.eq(dma.bus.bvalid & dma.bus.bready),
             dma.read_user.eq(order.o_user),
             dma.write_user.eq(core.write_user),

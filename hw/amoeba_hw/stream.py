@@ -15,6 +15,7 @@ __all__ = [
     "Demux",
     "Queue",
     "RegisterSlice",
+    "RegisteredArbiter",
     "RegisteredQueue",
     "RoundRobinArbiter",
     "SkidBuffer",
@@ -299,6 +300,68 @@ class RoundRobinArbiter(wiring.Component):
         with m.If(self.o.valid):
             # A refused beat is held too: the payload on offer may not change before its transfer.
             m.d.sync += [self._holder.eq(self.grant), self._held.eq(~(self.o.ready & last))]
+        return m
+
+
+class RegisteredArbiter(wiring.Component):
+    """RoundRobinArbiter whose grant is a register: no input's ``ready`` depends on the ``valid`` of any.
+
+    The grant moves when its packet ends, or while its input offers nothing; an input that is alone keeps it.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload of all streams, with a field ``last``: a grant lasts until the beat that has it set.
+    count : int
+        Number of inputs, at least 1.
+
+    Members
+    -------
+    i : array of ``count`` streams of ``shape``
+        ``i[n].ready`` is ``o.ready`` while the grant is n's.
+    o : stream of ``shape``
+        Latency zero for the input that has the grant, one cycle for others. No idle cycle between packets that wait.
+    grant : range(count)
+        The input that the beat on ``o`` comes from.
+    """
+
+    def __init__(self, shape, count):
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"Expected at least one input, got {count!r}")
+        self._count = count
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)).array(count),
+                "o": Out(stream.Signature(shape)),
+                "grant": Out(range(count)),
+            }
+        )
+        self._inside = Signal()
+        """A packet has begun and has not ended."""
+
+    def elaborate(self, platform):
+        m = Module()
+        inputs = [self.i[index] for index in range(self._count)]
+        moves = Signal()
+        with m.Switch(self.grant):
+            for index, source in enumerate(inputs):
+                with m.Case(index):
+                    m.d.comb += [
+                        self.o.valid.eq(source.valid),
+                        self.o.payload.eq(source.payload),
+                        source.ready.eq(self.o.ready),
+                    ]
+                    # The last assignment wins: the nearest input after this one.
+                    for distance in range(self._count - 1, 0, -1):
+                        candidate = (index + distance) % self._count
+                        with m.If(moves & inputs[candidate].valid):
+                            m.d.sync += self.grant.eq(candidate)
+        with m.If(self.o.valid):
+            m.d.comb += moves.eq(self.o.ready & self.o.p.last)
+            with m.If(self.o.ready):
+                m.d.sync += self._inside.eq(~self.o.p.last)
+        with m.Else():
+            m.d.comb += moves.eq(~self._inside)
         return m
 
 

@@ -15,7 +15,7 @@ from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.slot_credits import SlotCredits
 from amoeba_hw.messages.slot_releases import SlotReleases
-from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.stream import Demux, Queue, RegisteredArbiter, RegisterSlice, RoundRobinArbiter, SkidBuffer
 from amoeba_hw.target.event_credits import EventCredits
 from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
@@ -43,6 +43,7 @@ from tests.formal.streams import (
     CommitQueueSpec,
     DemuxSpec,
     QueueSpec,
+    RegisteredArbiterSpec,
     RegisterSliceSpec,
     SkidBufferSpec,
 )
@@ -54,7 +55,7 @@ from tests.formal.target import (
     ReceiversSpec,
     SequenceSpec,
 )
-from tests.formal.write_order import LineOrderSpec, WriteHubSpec
+from tests.formal.write_order import LineOrderSpec, PackedWriterOrderSpec, RingWriterOrderSpec, WriteHubSpec
 
 __all__ = ["PROOFS", "Proof"]
 
@@ -114,6 +115,13 @@ PROOFS = [
         4,
     ),
     *_with_covers(
+        "registered_arbiter",
+        "RegisteredArbiter of 3: the same; no `ready` depends on a `valid`; one input alone waits for a cycle",
+        RegisteredArbiterSpec,
+        "prove",
+        4,
+    ),
+    *_with_covers(
         "demux",
         "Demux to 3: each packet goes whole to the one output named, or nowhere; stream contract",
         DemuxSpec,
@@ -129,18 +137,37 @@ PROOFS = [
     ),
     *_with_covers(
         "write_order",
-        "WriteHub of 3: a beat that a client has handed over is the next one at the port; stream contract",
+        "WriteHub of 3: beats leave in the order in which `ordered` and `begun` report them, with their client's "
+        "number; stream contract",
         WriteHubSpec,
         "prove",
         3,
     ),
     *_with_covers(
+        "packed_writer_order",
+        "PackedWriter before a hub with any delay: a command is done a cycle after its last beat has its place, "
+        "not before",
+        PackedWriterOrderSpec,
+        "bmc",
+        9,
+        cover_depth=12,
+    ),
+    *_with_covers(
+        "ring_writer_order",
+        "RingWriter before a hub with any delay: an entry is taken as its last beat gets its place",
+        RingWriterOrderSpec,
+        "bmc",
+        10,
+        cover_depth=12,
+    ),
+    *_with_covers(
         "line_order",
-        "LineOrder: no read is offered while a write that it has to follow waits for its answer; stream contract",
+        "LineOrder: no read is offered while a write that was ordered before it and that it has to follow waits for "
+        "its answer; reads that follow nothing leave after three cycles; nothing is lost; stream contract",
         LineOrderSpec,
         "bmc",
         8,
-        cover_depth=8,
+        cover_depth=11,
     ),
     *_with_covers(
         "axi_writes",
@@ -198,8 +225,8 @@ PROOFS = [
     ),
     *_with_covers(
         "write_back",
-        "WriteBack with LineStore: every committed byte reaches the host, the newest last, and counts as unwritten "
-        "until then; no other byte does",
+        "WriteBack with LineStore before a hub with any delay: every committed byte gets its place, the newest last, "
+        "and counts as unwritten until then; no other byte does",
         WriteBackSpec,
         "bmc",
         10,
@@ -502,6 +529,7 @@ PROOFS = [
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),
     _warm_reset("SkidBuffer", lambda: SkidBuffer(4)),
     _warm_reset("RoundRobinArbiter", lambda: RoundRobinArbiter(PACKET, 3), qualified={"grant": "o.valid"}),
+    _warm_reset("RegisteredArbiter", lambda: RegisteredArbiter(PACKET, 3)),
     _warm_reset("Demux", lambda: Demux(PACKET, 3)),
     _warm_reset("CommitQueue", lambda: CommitQueue(2, 2), assuming=lambda ports: ~(ports.commit & ports.rollback)),
     _warm_reset("AxiDma", lambda: AxiDma(32)),

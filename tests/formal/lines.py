@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In
 from amoeba_hw.memory.entry_records import EntryRecords
 from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.memory.line_use import LineUse
+from amoeba_hw.memory.operations import LINES_UNORDERED
 
 from tests.formal.memory import BITS, SMALL
 from tests.formal.rules import StreamRules, never_reset
@@ -98,7 +99,7 @@ class LineUseSpec(wiring.Component):
             Assume(~self.joined.all()),
         ]
         for entry in range(4):
-            references, unwritten = Signal(2, name=f"uses_{entry}"), Signal(2, name=f"unwritten_{entry}")
+            references, unwritten = Signal(2, name=f"uses_{entry}"), Signal(3, name=f"unwritten_{entry}")
             in_use = Signal(name=f"in_use_{entry}")
             looked_at = looked_set == entry % 2
             joins = self.joined[entry // 2] & looked_at
@@ -115,7 +116,7 @@ class LineUseSpec(wiring.Component):
                 Assume(~retires | (references != 0)),
                 Assume((references != 3) | ~joins),
                 Assume(~written | (unwritten != 0)),
-                Assume((unwritten != 2) | ~queues),
+                Assume((unwritten != LINES_UNORDERED + 1) | ~queues),
                 Assert(~looked_at | (dut.in_use[entry // 2] == in_use)),
                 Cover((references == 0) & (unwritten == 2)),
             ]

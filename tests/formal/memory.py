@@ -10,11 +10,13 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.memory.arithmetic import Arithmetic
 from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_store import LineStore
+from amoeba_hw.memory.operations import LINES_UNORDERED
 from amoeba_hw.memory.write_back import WriteBack
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from tests.formal.rules import StreamRules, never_reset
+from tests.formal.write_order import FreeDelay
 
 __all__ = ["BITS", "SMALL", "ForwardingSpec", "LineStoreSpec", "WriteBackSpec"]
 
@@ -127,9 +129,9 @@ class LineStoreSpec(wiring.Component):
 
 
 class WriteBackSpec(wiring.Component):
-    """WriteBack with LineStore: every committed byte reaches the host, newest last; no other does.
+    """WriteBack with LineStore: every committed byte gets its place in the order, newest last; no other does.
 
-    An entry for which as much was written as was queued has nothing on its way.
+    An entry for which as much was written as was queued has nothing on its way to its place.
     """
 
     def __init__(self):
@@ -139,7 +141,8 @@ class WriteBackSpec(wiring.Component):
                 "entry": In(1),
                 "strobe": In(2),
                 "value": In(BITS),
-                "ready": In(1),
+                "is_direct": In(1),
+                "takes": In(1),
             }
         )
 
@@ -148,6 +151,7 @@ class WriteBackSpec(wiring.Component):
         never_reset(m)
         m.submodules.store = store = LineStore(SMALL)
         m.submodules.dut = dut = WriteBack(SMALL)
+        m.submodules.delay = delay = FreeDelay(data.StructLayout({"entry": 1, "stored": 1, "value": BITS}))
         started = Signal(2)
         m.d.sync += started.eq(Mux(started == 2, 2, started + 1))
         writes = dut.line_writes
@@ -170,33 +174,44 @@ class WriteBackSpec(wiring.Component):
             dut.dirtied_entry.eq(store.dirtied_entry),
             dut.copy_data.eq(store.copy_data),
             dut.copy_strobe.eq(store.copy_strobe),
-            writes.ready.eq(self.ready),
+            writes.ready.eq(delay.ready),
+            delay.valid.eq(writes.valid),
+            delay.is_direct.eq(self.is_direct),
+            delay.takes.eq(self.takes),
+            delay.beat.entry.eq(writes.p.address[4]),
+            delay.beat.stored.eq(writes.p.strobe[0]),
+            delay.beat.value.eq(writes.p.data[:BITS]),
+            dut.line_writes_ordered.eq(delay.placed),
         ]
         m.submodules.contract = StreamRules(_StoredBytes(writes), Assert)
-        accepted = writes.valid & writes.ready
+        ordered = Signal()
+        m.d.sync += ordered.eq(delay.placed)
         m.d.comb += [
             Assert(~writes.valid | ((writes.p.beats == 1) & writes.p.first & writes.p.last)),
             Assert(~writes.valid | writes.p.strobe.any()),
             Assert(~writes.valid | ((writes.p.address >> 5) == 2)),
             Assert(writes.p.strobe[2:] == 0),
         ]
-        held = [Signal(2, name=f"held_{entry}") for entry in range(2)]
+        held = [Signal(3, name=f"held_{entry}") for entry in range(2)]
         any_held = held[0].any() | held[1].any()
         patience = Signal(4)
-        m.d.sync += patience.eq(Mux(any_held & self.ready & ~accepted & ~commit.valid, patience + 1, 0))
-        m.d.comb += [Assert(patience < 6), Assert(dut.written == accepted)]
+        m.d.sync += patience.eq(Mux(any_held & self.takes & ~delay.placed & ~commit.valid, patience + 1, 0))
+        m.d.comb += [Assert(patience < 7), Assert(dut.written == ordered)]
         for entry in range(2):
             queued = dut.dirtied & (dut.dirtied_entry == entry)
             written = dut.written & (dut.written_entry == entry)
             m.d.sync += held[entry].eq(held[entry] + queued - written)
             # LineUse counts on these two.
-            m.d.comb += [Assert(~written | held[entry].any()), Assert((held[entry] != 2) | ~queued | written)]
+            m.d.comb += [
+                Assert(~written | held[entry].any()),
+                Assert((held[entry] != LINES_UNORDERED + 1) | ~queued | written),
+            ]
             newest, host = Signal(BITS, name=f"newest_{entry}"), Signal(BITS, name=f"host_{entry}")
             changed, reached = Signal(name=f"changed_{entry}"), Signal(name=f"reached_{entry}")
             with m.If(commit.valid & (commit.entry == entry) & commit.strobe[0]):
                 m.d.sync += [newest.eq(self.value), changed.eq(1)]
-            with m.If(accepted & (writes.p.address[4] == entry) & writes.p.strobe[0]):
-                m.d.sync += [host.eq(writes.p.data[:BITS]), reached.eq(1)]
+            with m.If(delay.placed & (delay.place.entry == entry) & delay.place.stored):
+                m.d.sync += [host.eq(delay.place.value), reached.eq(1)]
                 # Never a byte that nobody wrote.
                 m.d.comb += Assert(changed)
             with m.If((held[entry] == 0) & ~queued):

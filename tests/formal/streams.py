@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.commit_queue import CommitQueue
-from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.stream import Demux, Queue, RegisteredArbiter, RegisterSlice, RoundRobinArbiter, SkidBuffer
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset
 
@@ -14,6 +14,7 @@ __all__ = [
     "DemuxSpec",
     "QueueSpec",
     "RegisterSliceSpec",
+    "RegisteredArbiterSpec",
     "SkidBufferSpec",
 ]
 
@@ -123,6 +124,8 @@ class SkidBufferSpec(wiring.Component):
 class ArbiterSpec(wiring.Component):
     """Nothing is lost, made up or mixed by a RoundRobinArbiter, and nobody waits for two packets of another."""
 
+    KIND = RoundRobinArbiter
+
     def __init__(self, count=3):
         self._count = count
         super().__init__(
@@ -136,7 +139,7 @@ class ArbiterSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        dut = RoundRobinArbiter(PACKET, self._count)
+        dut = self.KIND(PACKET, self._count)
         m.submodules.dut = dut
         connect_ports(m, self, dut)
         for index in range(self._count):
@@ -200,6 +203,48 @@ class ArbiterSpec(wiring.Component):
                     Assert(offset <= distance),
                     Assert(~(dut._held & (dut._holder == other))),
                 ]
+        m.d.comb += Cover(passed.any())
+
+
+class RegisteredArbiterSpec(ArbiterSpec):
+    """The same of a RegisteredArbiter, and that only the grant and ``o.ready`` say whether an input is taken."""
+
+    KIND = RegisteredArbiter
+
+    def _prove_packets_whole(self, m, dut, valid):
+        inside, waited = Signal(), Signal()
+        owner = Signal(range(self._count))
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [inside.eq(~self.o.p.last), owner.eq(self.grant)]
+        with m.If(inside):
+            m.d.comb += Assert(self.grant == owner)
+        m.d.sync += waited.eq(valid.any() & ~self.o.valid & ~inside)
+        m.d.comb += [
+            Assert(self.grant < self._count),
+            Assert(dut._inside == inside),
+            # An input that is alone waits for one cycle at most.
+            Assert(~waited | self.o.valid),
+            Cover(inside & valid.all()),
+        ]
+        for index in range(self._count):
+            m.d.comb += Assert(self.i[index].ready == (self.o.ready & (self.grant == index)))
+
+    def _prove_fair(self, m, dut, waiter):
+        """While ``waiter`` waits, every other input ends at most one packet: the grant goes round towards it."""
+        waits = Signal(name=f"waits_{waiter}")
+        passed = Signal(self._count, name=f"passed_{waiter}")
+        m.d.comb += waits.eq(self.i[waiter].valid & (self.grant != waiter))
+        ends = self.o.valid & self.o.ready & self.o.p.last
+        with m.If(~waits):
+            m.d.sync += passed.eq(0)
+        with m.Elif(ends):
+            m.d.sync += passed.eq(passed | (1 << self.grant))
+            m.d.comb += Assert(~passed.bit_select(self.grant, 1))
+        distance = Signal(range(self._count), name=f"distance_{waiter}")
+        m.d.comb += distance.eq(_distance(self.grant, waiter, self._count))
+        for other in range(self._count):
+            with m.If(waits & passed[other]):
+                m.d.comb += Assert((other - waiter) % self._count < distance)
         m.d.comb += Cover(passed.any())
 
 

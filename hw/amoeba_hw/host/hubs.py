@@ -1,11 +1,19 @@
 """Joins the DMA clients of the core onto one read and one write port."""
 
-from amaranth.hdl import Array, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.interfaces import READ_REQUEST, read_beat, write_beat
-from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, connect_streams
+from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, read_beat, write_beat
+from amoeba_hw.stream import (
+    Demux,
+    Queue,
+    RegisteredArbiter,
+    RegisterSlice,
+    RoundRobinArbiter,
+    SkidBuffer,
+    connect_streams,
+)
 
 __all__ = ["ReadHub", "WriteHub"]
 
@@ -79,7 +87,16 @@ class ReadHub(wiring.Component):
 
 
 class WriteHub(wiring.Component):
-    """Merges the host writes of several clients, burst by burst, in the order of acceptance.
+    """Merges the host writes of several clients, burst by burst, and so defines the order of all host writes.
+
+    A beat has its place in the order from the cycle on in which it enters the hub's registers. Only ``ordered`` and
+    ``begun`` say that: a client does not conclude it from its own handshake, as registers may stand between::
+
+        cycle          0            1           2
+        client's beat  last taken
+                       ``ordered``
+        port                        on offer
+        ``begun``                   of a burst of one beat
 
     Parameters
     ----------
@@ -91,34 +108,63 @@ class WriteHub(wiring.Component):
     Members
     -------
     writes : array of :func:`write_beat` streams, one per client
-        A burst once begun must be delivered without waiting for anything that needs this hub.
+        A burst once begun must be delivered without waiting for anything that needs this hub. ``ready`` comes from
+        registers.
+    ordered : Out, a bit per client
+        Pulse: the last beat of the client's oldest burst gets its place. A read that comes in a later cycle, whatever
+        is written later, and interrupts raised later all come behind it.
+    begun : WRITE_BEGUN, Out
+        One cycle after the first beat of a burst got its place.
     port : :func:`write_beat` stream
-        Latency one cycle, one beat per cycle.
+        One cycle after a beat got its place, one beat per cycle.
     port_user : 8 bits
         AxUSER of the beat on ``port``.
+    level : range(3)
+        Beats in the hub, those on offer at ``port`` included.
     """
 
     def __init__(self, width, users):
         self._width = width
         self._users = tuple(users)
+        tagged = data.StructLayout({"beat": write_beat(width), "user": 8})
+        self._spare = SkidBuffer(tagged)
+        self._output = RegisterSlice(tagged)
         super().__init__(
             {
                 "writes": In(stream.Signature(write_beat(width))).array(len(self._users)),
+                "ordered": Out(len(self._users)),
+                "begun": Out(WRITE_BEGUN),
                 "port": Out(stream.Signature(write_beat(width))),
                 "port_user": Out(8),
+                "level": Out(range(3)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.arbiter = arbiter = RoundRobinArbiter(write_beat(self._width), len(self._users))
-        m.submodules.output = output = RegisterSlice(write_beat(self._width))
+        m.submodules.arbiter = arbiter = RegisteredArbiter(write_beat(self._width), len(self._users))
+        m.submodules.spare = spare = self._spare
+        m.submodules.output = output = self._output
+        enters = Signal()
         for index in range(len(self._users)):
             connect_streams(m, wiring.flipped(self.writes[index]), arbiter.i[index])
-        connect_streams(m, arbiter.o, output.i)
-        connect_streams(m, output.o, wiring.flipped(self.port))
-        user = Signal(8)
-        with m.If(output.i.ready):
-            m.d.sync += user.eq(Array(self._users)[arbiter.grant])
-        m.d.comb += self.port_user.eq(user)
+        connect_streams(m, spare.o, output.i)
+        m.d.comb += [
+            spare.i.p.beat.eq(arbiter.o.p),
+            spare.i.p.user.eq(Array(self._users)[arbiter.grant]),
+            spare.i.valid.eq(arbiter.o.valid),
+            arbiter.o.ready.eq(spare.i.ready),
+            enters.eq(arbiter.o.valid & arbiter.o.ready),
+            self.ordered.eq(Mux(enters & arbiter.o.p.last, 1 << arbiter.grant, 0)),
+            self.port.payload.eq(output.o.p.beat),
+            self.port_user.eq(output.o.p.user),
+            self.port.valid.eq(output.o.valid),
+            output.o.ready.eq(self.port.ready),
+            self.level.eq(output.o.valid + ~spare.i.ready),
+        ]
+        m.d.sync += [
+            self.begun.valid.eq(enters & arbiter.o.p.first),
+            self.begun.user.eq(spare.i.p.user),
+            self.begun.address.eq(arbiter.o.p.address),
+        ]
         return m

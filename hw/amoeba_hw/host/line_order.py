@@ -6,22 +6,25 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.host.axi import USER_WIDTH
 from amoeba_hw.host.pending_lines import NUMBER_BITS, PendingLines
-from amoeba_hw.interfaces import READ_REQUEST, write_beat
-from amoeba_hw.stream import RegisterSlice
+from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN
+from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["LineOrder"]
 
-_REQUEST = data.StructLayout({"request": READ_REQUEST, "user": USER_WIDTH, "after": NUMBER_BITS})
-"""A read, who asks, and the number of the writer's last burst before it."""
+_REQUEST = data.StructLayout({"request": READ_REQUEST, "user": USER_WIDTH})
+"""A read, and who asks."""
 
 
 class LineOrder(wiring.Component):
-    """Holds a read back until the writes of what it reads that were offered before it have been answered.
+    """Holds a read back until the writes of what it reads that were ordered before it have been answered.
 
     AXI4 orders writes among each other, but no read after a write that was not answered yet. Two need that order:
-    the memory engine, which drops a line when it has handed over the changes, and may read it again at once; and
-    the target's answer memory, which is written for every answer and seldom read, so a read of it waits for all its
-    writes. All other reads and writes are ordered by software, which waits for completions.
+    the memory engine, which drops a line when the changes have their place in the order of writes, and may read it
+    again at once; and the target's answer memory, which is written for every answer and seldom read, so a read of it
+    waits for all its writes. All other reads and writes are ordered by software, which waits for completions::
+
+        cycle           0          1            2           3
+        a read          on i       asked for    looked at   on o, or waits
 
     Parameters
     ----------
@@ -35,13 +38,14 @@ class LineOrder(wiring.Component):
     Members
     -------
     i, i_user : READ_REQUEST stream, in
-        All reads, and who asks.
+        All reads, and who asks. ``i.ready`` comes from a register.
     o, o_user : READ_REQUEST stream, out
-        Latency one cycle, one request per cycle. A read that waits holds up those behind it.
-    write_valid, write_ready, write_beat, write_user : in
-        The write stream at the bus adapter, only looked at.
+        Latency three cycles, one request per cycle. A read that waits holds up those behind it, and leaves two
+        cycles after the answer.
+    begun : WRITE_BEGUN, In
+        From WriteHub: the write stream at the bus adapter has this order.
     answered : in
-        Pulse: the host has answered a write burst, in their order.
+        Pulse: the host has answered a write burst, in their order, in a later cycle than it has begun.
     """
 
     def __init__(self, width, *, lines, writer, reader):
@@ -53,10 +57,7 @@ class LineOrder(wiring.Component):
                 "i_user": In(USER_WIDTH),
                 "o": Out(stream.Signature(READ_REQUEST)),
                 "o_user": Out(USER_WIDTH),
-                "write_valid": In(1),
-                "write_ready": In(1),
-                "write_beat": In(write_beat(width)),
-                "write_user": In(USER_WIDTH),
+                "begun": In(WRITE_BEGUN),
                 "answered": In(1),
             }
         )
@@ -64,44 +65,51 @@ class LineOrder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         line_bits = (self._width // 8).bit_length() - 1
-        m.submodules.requests = requests = RegisterSlice(_REQUEST)
+        m.submodules.asked = asked = Queue(_REQUEST, 2)
+        m.submodules.looked_at = looked_at = RegisterSlice(_REQUEST)
+        m.submodules.leaving = leaving = RegisterSlice(_REQUEST)
         m.submodules.pending = pending = PendingLines(64 - line_bits)
-        request, beat = requests.o, self.write_beat
-        offered = Signal()
-        waits = Signal()
-        writes_now = Signal()
-        """A burst of the writer is on offer, and has not begun."""
+        connect_streams(m, asked.o, looked_at.i)
+        connect_streams(m, looked_at.o, leaving.i)
+        m.d.comb += [
+            asked.i.p.request.eq(self.i.p),
+            asked.i.p.user.eq(self.i_user),
+            asked.i.valid.eq(self.i.valid),
+            self.i.ready.eq(asked.i.ready),
+            pending.begins.eq(self.begun.valid),
+            pending.line.eq(self.begun.address >> line_bits),
+            pending.remembered.eq(self.begun.user == self._lines),
+            pending.answered.eq(self.answered),
+            pending.ask.eq(looked_at.i.ready),
+            pending.asked.eq(asked.o.p.request.address >> line_bits),
+        ]
+        self._elaborate_wait(m, pending, looked_at, leaving)
+        return m
+
+    def _elaborate_wait(self, m, pending, looked_at, leaving):
+        """Let a request that arrives in ``leaving`` wait for one burst, the last one that it has to follow."""
         last_written = Signal(NUMBER_BITS)
         """Number of the writer's last burst."""
+        after = Signal(NUMBER_BITS)
+        """The same as the request that is looked at was asked for."""
+        follows, before = Signal(), Signal(NUMBER_BITS)
+        """Whether that request follows a burst, and its number."""
+        waits, number = Signal(), Signal(NUMBER_BITS)
+        """Whether the leaving request waits, and for which burst."""
+        user = looked_at.o.p.user
         m.d.comb += [
-            requests.i.p.request.eq(self.i.p),
-            requests.i.p.user.eq(self.i_user),
-            requests.i.p.after.eq(Mux(writes_now, pending.number, last_written)),
-            requests.i.valid.eq(self.i.valid),
-            self.i.ready.eq(requests.i.ready),
-            pending.begins.eq(self.write_valid & self.write_ready & beat.first),
-            pending.line.eq(beat.address >> line_bits),
-            pending.remembered.eq(self.write_user == self._lines),
-            pending.answered.eq(self.answered),
-            pending.asked.eq(request.p.request.address >> line_bits),
-            pending.asked_number.eq(request.p.after),
-            writes_now.eq(self.write_valid & beat.first & (self.write_user == self._writer)),
-            # A write on offer was made before, too.
-            waits.eq(
-                ~offered
-                & Mux(
-                    request.p.user == self._lines,
-                    pending.waits | (self.write_valid & (pending.line == pending.asked)),
-                    (request.p.user == self._reader) & (pending.number_waits | writes_now),
-                )
-            ),
-            self.o.p.eq(request.p.request),
-            self.o_user.eq(request.p.user),
-            self.o.valid.eq(request.valid & ~waits),
-            request.ready.eq(self.o.ready & ~waits),
+            before.eq(Mux(user == self._reader, after, pending.number)),
+            follows.eq((user == self._reader) | ((user == self._lines) & pending.found)),
+            self.o.p.eq(leaving.o.p.request),
+            self.o_user.eq(leaving.o.p.user),
+            self.o.valid.eq(leaving.o.valid & ~waits),
+            leaving.o.ready.eq(self.o.ready & ~waits),
         ]
-        with m.If(writes_now & self.write_ready):
-            m.d.sync += last_written.eq(pending.number)
-        # An offered read stays, even if other lines are written meanwhile.
-        m.d.sync += offered.eq(self.o.valid & ~self.o.ready)
-        return m
+        with m.If(self.begun.valid & (self.begun.user == self._writer)):
+            m.d.sync += last_written.eq(pending.next_number)
+        with m.If(looked_at.i.ready):
+            m.d.sync += after.eq(last_written)
+        with m.If(leaving.i.ready):
+            m.d.sync += [number.eq(before), waits.eq(looked_at.o.valid & follows & pending.waits(before))]
+        with m.Else():
+            m.d.sync += waits.eq(waits & pending.waits(number))

@@ -5,12 +5,15 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import DMA_COMMAND, packet_beat, write_beat
+from amoeba_hw.stream import Queue
 
 __all__ = ["PackedWriter"]
 
 PAGE = 4096
 BURST = 1024
 """Bytes per burst at most: short enough that no other client waits long, and within 128 beats of any width."""
+BURSTS = 8
+"""Bursts that may be on their way to their place in the order of writes."""
 
 
 class PackedWriter(wiring.Component):
@@ -29,8 +32,10 @@ class PackedWriter(wiring.Component):
         Must be able to complete without waiting for ``writes``.
     writes : :func:`write_beat` stream
         Bursts that cross neither a 4 KiB boundary nor a 1 KiB one.
+    writes_ordered : in
+        Pulse: WriteHub has given the last beat of the oldest burst its place.
     done : out
-        Pulse in the cycle in which a command's last line is taken.
+        Pulse: the same of a command's last burst, one cycle later.
 
     One line per cycle; a tail that reaches into one more line than the packet has beats costs one cycle.
     """
@@ -42,6 +47,7 @@ class PackedWriter(wiring.Component):
                 "commands": In(stream.Signature(DMA_COMMAND)),
                 "packets": In(stream.Signature(packet_beat(width))),
                 "writes": Out(stream.Signature(write_beat(width))),
+                "writes_ordered": In(1),
                 "done": Out(1),
             }
         )
@@ -58,6 +64,9 @@ class PackedWriter(wiring.Component):
         lines = Signal(14)
         beats = Signal(14)
         flush = Signal()
+        final = Signal()
+        # A bit for each burst on its way to its place: it is its command's last.
+        m.submodules.bursts = bursts = Queue(1, BURSTS)
         shifted = Signal(2 * self._width)
         m.d.comb += [
             lines.eq((offset + command.p.length + line_bytes - 1) >> line_bits),
@@ -66,15 +75,19 @@ class PackedWriter(wiring.Component):
             flush.eq(self._line == beats),
             shifted.eq(Mux(flush, 0, packet.p.data) << (offset << 3)),
             write.p.data.eq(shifted[: self._width] | Mux(self._line == 0, 0, self._carry)),
-            write.valid.eq(command.valid & (flush | packet.valid)),
-            packet.ready.eq(command.valid & ~flush & write.ready),
+            write.valid.eq(command.valid & (flush | packet.valid) & bursts.i.ready),
+            packet.ready.eq(command.valid & ~flush & write.ready & bursts.i.ready),
         ]
         self._elaborate_addressing(m, offset, lines)
         transfer = write.valid & write.ready
-        final = Signal()
+        ordered = Signal()
+        m.d.sync += ordered.eq(self.writes_ordered)
         m.d.comb += [
             final.eq(self._line == lines - 1),
-            self.done.eq(transfer & final),
+            bursts.i.p.eq(final),
+            bursts.i.valid.eq(transfer & write.p.last),
+            bursts.o.ready.eq(ordered),
+            self.done.eq(ordered & bursts.o.p),
             command.ready.eq(transfer & final),
         ]
         with m.If(transfer):

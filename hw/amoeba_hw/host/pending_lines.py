@@ -15,13 +15,19 @@ NUMBER_BITS = 16
 
 
 class PendingLines(wiring.Component):
-    """Says whether a line was written by a burst that waits for its answer. It never misses one.
+    """Finds the last burst that wrote a line, and says whether a burst waits for its answer.
 
     Bursts are numbered as they begin and answered in that order, so a burst waits while its number lies between
-    the two ends. A table indexed by a line's low address bits keeps the number of the last burst and a tag of
-    the line. Where two lines with waiting bursts share a place, it stands for every line until both are answered:
-    in rare cases a line counts as waiting that is not, and never for longer than some burst waits. The host must
-    leave fewer than 65,536 bursts unanswered, which is far beyond what any keeps.
+    the two ends. A table in block RAM, indexed by a line's low address bits, keeps the number of the last burst and a
+    tag of the line. Where two lines with waiting bursts share a place, it stands for every line until both are
+    answered: in rare cases a line is found that was not written, and never holds up a read for longer than some burst
+    waits. So does what a reset leaves in the table. The host must leave fewer than 65,536 bursts unanswered, which is
+    far beyond what any keeps::
+
+        cycle           0          1              2
+        a burst         begins     counts,        is found
+                                   is stored
+        a line                     asked for      found, number
 
     Parameters
     ----------
@@ -33,14 +39,14 @@ class PendingLines(wiring.Component):
     begins, line, remembered : in
         Pulse: a burst begins; the line it writes, if that is to be remembered.
     answered : in, pulse
-        The oldest burst was answered.
-    asked, waits : in, out
-        Whether a line's write waits, in the same cycle; one that begins in this cycle does not count yet.
-    number : out
-        Of the burst that begins next.
-    asked_number, number_waits : in, out
-        Whether the burst of a number waits; of one that was answered long ago this may be true, too, but never for
-        longer than some burst waits.
+        The oldest burst was answered, in a later cycle than it began.
+    ask, asked : in
+        Pulse: look for a line, among the bursts that began in earlier cycles.
+    found, number : out
+        From the next cycle until the next ``ask``: whether a burst was found that may have written the line and may
+        wait; its number.
+    next_number, oldest, outstanding : out
+        Numbers of the burst that begins next and of the oldest that waits; how many wait.
     """
 
     def __init__(self, line_bits):
@@ -50,54 +56,53 @@ class PendingLines(wiring.Component):
                 "line": In(line_bits),
                 "remembered": In(1),
                 "answered": In(1),
+                "ask": In(1),
                 "asked": In(line_bits),
-                "waits": Out(1),
+                "found": Out(1),
                 "number": Out(NUMBER_BITS),
-                "asked_number": In(NUMBER_BITS),
-                "number_waits": Out(1),
+                "next_number": Out(NUMBER_BITS),
+                "oldest": Out(NUMBER_BITS),
+                "outstanding": Out(NUMBER_BITS),
             }
         )
-        self._sent = Signal(NUMBER_BITS)
-        self._done = Signal(NUMBER_BITS)
-        self._used = Signal(1 << _INDEX_BITS)
-        """Places of the table that were written since the last reset."""
+
+    def waits(self, number):
+        """Say whether a burst waits. Answered long ago, it may seem to, but no longer than some other waits."""
+        return (number - self.oldest)[:NUMBER_BITS] < self.outstanding
 
     def elaborate(self, platform):
         m = Module()
         entry = data.StructLayout({"number": NUMBER_BITS, "tag": _TAG_BITS, "any": 1})
         m.submodules.table = table = memory.Memory(shape=entry, depth=1 << _INDEX_BITS, init=[])
         write = table.write_port()
-        old, found = table.read_port(domain="comb"), table.read_port(domain="comb")
-        outstanding = Signal(NUMBER_BITS)
-        place = self.line[:_INDEX_BITS]
+        old, found = (table.read_port(transparent_for=(write,)) for _ in range(2))
+        begun, asked_tag, tag = Signal(), Signal(_TAG_BITS), Signal(_TAG_BITS)
+        number, place = Signal(NUMBER_BITS), Signal(_INDEX_BITS)
         m.d.comb += [
-            outstanding.eq(self._sent - self._done),
-            self.number.eq(self._sent),
-            self.number_waits.eq((self.asked_number - self._done)[:NUMBER_BITS] < outstanding),
+            self.outstanding.eq(self.next_number - self.oldest),
             found.addr.eq(self.asked[:_INDEX_BITS]),
-            self.waits.eq(self._stands_for(found, self.asked, outstanding)),
-            old.addr.eq(place),
+            found.en.eq(self.ask),
+            self.found.eq(found.data.any | (found.data.tag == asked_tag)),
+            self.number.eq(found.data.number),
+            old.addr.eq(self.line[:_INDEX_BITS]),
             write.addr.eq(place),
-            write.en.eq(self.begins & self.remembered),
-            write.data.number.eq(self._sent),
-            write.data.tag.eq(_tag(self.line)),
-            write.data.any.eq(self._waits(old, outstanding) & (old.data.any | (old.data.tag != _tag(self.line)))),
+            write.en.eq(begun),
+            write.data.number.eq(number),
+            write.data.tag.eq(tag),
+            write.data.any.eq(self.waits(old.data.number) & (old.data.any | (old.data.tag != tag))),
         ]
-        with m.If(write.en):
-            m.d.sync += self._used.bit_select(place, 1).eq(1)
+        with m.If(self.ask):
+            m.d.sync += asked_tag.eq(_tag(self.asked))
         m.d.sync += [
-            self._sent.eq(self._sent + self.begins),
+            begun.eq(self.begins & self.remembered),
+            number.eq(self.next_number),
+            tag.eq(_tag(self.line)),
+            place.eq(self.line[:_INDEX_BITS]),
+            self.next_number.eq(self.next_number + self.begins),
             # An answer that nobody waits for, such as one from before a reset, counts for nothing.
-            self._done.eq(self._done + Mux(outstanding == 0, 0, self.answered)),
+            self.oldest.eq(self.oldest + Mux(self.outstanding == 0, 0, self.answered)),
         ]
         return m
-
-    def _waits(self, port, outstanding):
-        used = self._used.bit_select(port.addr, 1)
-        return used & ((port.data.number - self._done)[:NUMBER_BITS] < outstanding)
-
-    def _stands_for(self, port, line, outstanding):
-        return self._waits(port, outstanding) & (port.data.any | (port.data.tag == _tag(line)))
 
 
 def _tag(line):

@@ -64,15 +64,17 @@ class RingWriter(wiring.Component):
     rings : array of RING, In
         One per context. A ring that is not enabled has index 0 and is not armed.
     entries : :func:`ring_entry` stream
-        Taken in the cycle in which the last beat of the entry is taken. An entry of a ring that has been disabled
-        since its burst began is written where it would have been, and moves no index.
+        Taken in the cycle in which the last beat of the entry gets its place. An entry of a ring that has been
+        disabled since its burst began is written where it would have been, and moves no index.
     index : Out(16)
         Of the entry that is being taken.
     arms : RING_INDEX stream
         Interrupt once, when the entry with this index or a later one is written. Never refused.
     writes : :func:`write_beat` stream
         One burst per entry, one cycle after the entry was offered; no burst waits for anything between its beats. One
-        entry in its beats and one more cycle.
+        entry in its beats and one more cycle, if they get their places at once.
+    writes_ordered : In(1)
+        Pulse: WriteHub has given the last beat its place, in the cycle of its handshake or later.
     interrupts : Out, a bit per context
         Pulse, from one cycle after the entry was taken; at most one context per cycle.
     """
@@ -90,6 +92,7 @@ class RingWriter(wiring.Component):
                 "index": Out(16),
                 "arms": In(stream.Signature(RING_INDEX)),
                 "writes": Out(stream.Signature(write_beat(width))),
+                "writes_ordered": In(1),
                 "interrupts": Out(contexts),
             }
         )
@@ -155,5 +158,13 @@ class RingWriter(wiring.Component):
                 with m.If(write.ready):
                     m.d.sync += beat.eq(Mux(write.p.last, 0, beat + 1))
                     with m.If(write.p.last):
-                        m.d.comb += entry.ready.eq(1)
-                        m.next = "PLACE"
+                        m.next = "ORDER"
+                with m.If(self.writes_ordered):
+                    m.d.comb += entry.ready.eq(1)
+                    m.next = "PLACE"
+            with m.State("ORDER"):
+                with m.If(~ring.enable):
+                    m.d.sync += stale.eq(1)
+                with m.If(self.writes_ordered):
+                    m.d.comb += entry.ready.eq(1)
+                    m.next = "PLACE"

@@ -34,6 +34,8 @@ class CompletionWriter(wiring.Component):
     writes : write stream
         One burst per completion, one cycle after its order; one completion every two cycles (three where a
         completion has two beats).
+    writes_ordered : In(1)
+        As of RingWriter.
     counts : COUNT_ORDER stream
         For each request that completes and has an event counter, written or not, one cycle after its order was taken.
         As long as it is refused, no other order begins.
@@ -55,6 +57,7 @@ class CompletionWriter(wiring.Component):
                 "orders": In(stream.Signature(COMPLETION_ORDER)),
                 "arms": In(stream.Signature(RING_INDEX)),
                 "writes": Out(stream.Signature(write_beat(self._width))),
+                "writes_ordered": In(1),
                 "counts": Out(stream.Signature(COUNT_ORDER)),
                 "skipped": Out(self._contexts),
                 "interrupts": Out(self._contexts),
@@ -85,6 +88,7 @@ class CompletionWriter(wiring.Component):
             writer.entries.p.data.eq(self._entry()),
             orders.ready.eq(Mux(writer.entries.valid, writer.entries.ready, ~current | countable)),
             self.interrupts.eq(writer.interrupts),
+            writer.writes_ordered.eq(self.writes_ordered),
         ]
         m.d.sync += begun.eq(writer.entries.valid & ~writer.entries.ready)
         with m.If(countable):

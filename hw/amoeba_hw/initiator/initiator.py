@@ -75,7 +75,7 @@ class Initiator(wiring.Component):
     result_commands, results : streams to a PackedWriter
     result_done : in
         The PackedWriter's pulse: one per command, when its last beat is on the ordered way to the host.
-    completion_writes : write stream
+    completion_writes, completion_writes_ordered : write stream; pulse, In: as of RingWriter
     counts : COUNT_ORDER stream
         For each request that completes and has an event counter, when its data and its completion were accepted on
         the ordered way to the host.
@@ -113,6 +113,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
                 "results": Out(stream.Signature(packet_beat(width))),
                 "result_done": In(1),
                 "completion_writes": Out(stream.Signature(write_beat(width))),
+                "completion_writes_ordered": In(1),
                 "counts": Out(stream.Signature(COUNT_ORDER)),
                 "interrupts": Out(parameters.contexts),
                 "trace_doorbell": Out(TRACE_SLOT),
@@ -389,6 +390,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             responses.crowd.eq(order.crowd),
             responses.held.eq(order.held),
             order.result_done.eq(self.result_done),
+            completions.writes_ordered.eq(self.completion_writes_ordered),
             order.resending.eq(m.submodules.retransmitter.resending),
             order.loaded.eq(resent.valid & resent.ready & resent.p.resend),
             scheduler.skipped.eq(completions.skipped),

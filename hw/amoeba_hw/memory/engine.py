@@ -73,12 +73,14 @@ class MemoryEngine(wiring.Component):
         request of 0 bytes.
     results : packet_beat stream
         One packet for every request, in order: the old bytes, or one beat without bytes. Its last beat leaves
-        when everything that the request wrote has been accepted by ``line_writes``; ``error`` on it says that
+        when everything that the request wrote has its place in the order of host writes; ``error`` on it says that
         the host refused a line.
     line_reads, line_data : streams
         Whole lines; answers in the order of the requests.
     line_writes : write_beat stream
         Bursts of one line.
+    line_writes_ordered : in
+        Pulse: WriteHub has given the oldest of them its place.
     runs : out
         Combinational: requests are in flight, one comes in this cycle, or stages settle behind the last, or a reset.
         While it is low nothing here changes but LineHash's key before the first line: the clock may stand still.
@@ -98,6 +100,7 @@ class MemoryEngine(wiring.Component):
                 "line_reads": Out(stream.Signature(READ_REQUEST)),
                 "line_data": In(stream.Signature(read_beat(width))),
                 "line_writes": Out(stream.Signature(write_beat(width))),
+                "line_writes_ordered": In(1),
                 "runs": Out(1),
                 "trace_line_read": Out(TRACE_SLOT),
                 "trace_executed": Out(TRACE_SLOT),
@@ -215,6 +218,7 @@ class MemoryEngine(wiring.Component):
             store.copy_entry.eq(write_back.copy_entry),
             write_back.copy_data.eq(store.copy_data),
             write_back.copy_strobe.eq(store.copy_strobe),
+            write_back.line_writes_ordered.eq(self.line_writes_ordered),
         ]
         # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile. An answer of the host
         # that is a cycle old costs one, but it comes from far away.

@@ -5,7 +5,13 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
-from amoeba_hw.memory.operations import entries, operations_in_flight, table_sets, table_ways
+from amoeba_hw.memory.operations import (
+    LINES_UNORDERED,
+    entries,
+    operations_in_flight,
+    table_sets,
+    table_ways,
+)
 
 __all__ = ["LineUse"]
 
@@ -37,7 +43,8 @@ class LineUse(wiring.Component):
     retired, retired_entry, retired_queues : in
         Pulse: an operation on the entry has ended; whether the entry was queued for writing with it.
     written, written_entry : in
-        Pulse: what the entry was queued for has been written. It may be queued twice without it, not oftener.
+        Pulse: what the entry was queued for has been written. It may be queued once more often than LINES_UNORDERED
+        without it.
     """
 
     def __init__(self, parameters: NicParameters):
@@ -71,8 +78,8 @@ class LineUse(wiring.Component):
         counts = [
             self._count(m, "joins", self._most_joins, self.looked_set, self.joined),
             self._count(m, "retirements", self._most_joins, *retired, self.retired),
-            self._count(m, "queued", 2, *retired, self.retired_queues),
-            self._count(m, "writes", 2, *self._place(self.written_entry), self.written),
+            self._count(m, "queued", LINES_UNORDERED + 1, *retired, self.retired_queues),
+            self._count(m, "writes", LINES_UNORDERED + 1, *self._place(self.written_entry), self.written),
         ]
         stays_in_use, next_in_use = (
             Cat((joins[way] != retirements[way]) | (queued[way] != writes[way]) for way in range(self._ways))

@@ -6,6 +6,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import NO_CONTEXT
 
 __all__ = [
+    "LINES_UNORDERED",
     "LINE_ANSWER",
     "byte_rotate_left",
     "commit_of",
@@ -26,6 +27,9 @@ __all__ = [
     "whole_context",
     "write_counter_bits",
 ]
+
+LINES_UNORDERED = 4
+"""Lines taken to be clean, on their way to their place in the order of host writes, at most."""
 
 LINE_ANSWER = data.StructLayout(
     {

@@ -1,12 +1,13 @@
 """Hands changed lines to the host's write channel."""
 
-from amaranth.hdl import Const, Module
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import TRACE_SLOT, write_beat
 from amoeba_hw.memory.operations import (
+    LINES_UNORDERED,
     context_bits,
     entries,
     line_address_bits,
@@ -40,12 +41,15 @@ class WriteBack(wiring.Component):
         From the next cycle on, until the next ``copy``.
     line_writes : write_beat stream
         One line per cycle.
+    line_writes_ordered : in
+        Pulse: WriteHub has given the oldest line its place.
     written, written_entry : out
-        Pulse: ``line_writes`` has accepted what the entry was queued for.
+        Pulse, one cycle later: what the entry was queued for has its place.
     queued, accepted : out, 8 bits more than an entry's number
-        How often a line was queued, and how often one was accepted, modulo their range. Bytes committed when
+        How often a line was queued, and how often one got its place, modulo their range. Bytes committed when
         ``queued`` was n are on their way to the host when ``accepted`` has reached n.
     trace_line_written : TRACE_SLOT
+        When ``line_writes`` takes it.
     """
 
     def __init__(self, parameters: NicParameters):
@@ -66,6 +70,7 @@ class WriteBack(wiring.Component):
                 "copy_data": In(width),
                 "copy_strobe": In(width // 8),
                 "line_writes": Out(stream.Signature(write_beat(width))),
+                "line_writes_ordered": In(1),
                 "written": Out(1),
                 "written_entry": Out(entry),
                 "queued": Out(counter),
@@ -80,6 +85,10 @@ class WriteBack(wiring.Component):
         offset_bits = line_address_bits(self._parameters)
         # An entry waits at most once, so the queue is never full.
         m.submodules.queue = queue = Queue(range(count), count + 2)
+        m.submodules.unordered = unordered = Queue(range(count), LINES_UNORDERED)
+        taken, ordered, space = Signal(), Signal(), Signal()
+        entry = Signal(range(count))
+        """Of the line on ``line_writes``."""
         place = data.StructLayout({"line": 64 - offset_bits, "context": context_bits(self._parameters)})
         m.submodules.lines = lines = memory.Memory(shape=place, depth=count, init=[])
         record, look_up = lines.write_port(), lines.read_port()
@@ -91,16 +100,27 @@ class WriteBack(wiring.Component):
             record.en.eq(self.allocated),
             queue.i.p.eq(self.dirtied_entry),
             queue.i.valid.eq(self.dirtied),
-            queue.o.ready.eq(~self.line_writes.valid | self.line_writes.ready),
+            # One for the line on offer.
+            space.eq(unordered.level <= LINES_UNORDERED - 2),
+            queue.o.ready.eq((~self.line_writes.valid | self.line_writes.ready) & space),
             self.copy.eq(queue.o.valid & queue.o.ready),
             self.copy_entry.eq(queue.o.p),
             look_up.addr.eq(queue.o.p),
             look_up.en.eq(self.copy),
-            self.written.eq(self.line_writes.valid & self.line_writes.ready),
+            taken.eq(self.line_writes.valid & self.line_writes.ready),
+            unordered.i.p.eq(entry),
+            unordered.i.valid.eq(taken),
+            unordered.o.ready.eq(ordered),
+            self.written.eq(ordered),
+            self.written_entry.eq(unordered.o.p),
         ]
-        with m.If(queue.o.ready):
-            m.d.sync += [self.line_writes.valid.eq(self.copy), self.written_entry.eq(queue.o.p)]
-        m.d.sync += [self.queued.eq(self.queued + self.dirtied), self.accepted.eq(self.accepted + self.written)]
+        with m.If(~self.line_writes.valid | self.line_writes.ready):
+            m.d.sync += [self.line_writes.valid.eq(self.copy), entry.eq(queue.o.p)]
+        m.d.sync += [
+            ordered.eq(self.line_writes_ordered),
+            self.queued.eq(self.queued + self.dirtied),
+            self.accepted.eq(self.accepted + self.written),
+        ]
         m.d.comb += [
             beat.address.eq(look_up.data.line << offset_bits),
             beat.context.eq(whole_context(look_up.data.context)),
@@ -109,7 +129,7 @@ class WriteBack(wiring.Component):
             beat.strobe.eq(self.copy_strobe),
             beat.first.eq(1),
             beat.last.eq(1),
-            self.trace_line_written.valid.eq(self.written),
+            self.trace_line_written.valid.eq(taken),
             self.trace_line_written.event.psn.eq(beat.address[:32]),
             self.trace_line_written.event.context.eq(Const(0xFF, 8)),
         ]

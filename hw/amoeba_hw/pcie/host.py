@@ -7,7 +7,7 @@ from amoeba_model.trace import Requester
 
 from amoeba_hw.host.axi import USER_WIDTH
 from amoeba_hw.host.line_order import LineOrder
-from amoeba_hw.interfaces import READ_REQUEST, read_beat, write_beat
+from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, read_beat, write_beat
 from amoeba_hw.pcie.completion_buffer import CompletionBuffer
 from amoeba_hw.pcie.interfaces import CONFIGURATION, MSIX_MESSAGE, completion_beat, request_beat
 from amoeba_hw.pcie.read_merger import ReadMerger
@@ -22,8 +22,8 @@ __all__ = ["PcieHost"]
 class PcieHost(wiring.Component):
     """The requester's half of an endpoint: from the core's reads, writes and interrupts to a link's requests.
 
-    A read sees the writes that were accepted before it, as the core wants it for its own lines and answers; so does
-    whoever gets an interrupt.
+    A read sees the writes that had their place in the core's order before it, as the core wants it for its own lines
+    and answers; so does whoever gets an interrupt.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class PcieHost(wiring.Component):
 
     Members
     -------
-    reads, read_user, read_answers, writes, write_user
-        As of Core. Latency of a request three cycles and more, of an answer three.
+    reads, read_user, read_answers, writes, write_user, write_begun, write_level
+        As of Core. Latency of a read five cycles and more, of a write three, of an answer three.
     interrupts : MSIX_MESSAGE stream, In
         From MsixTable, at any time after the core's pulse.
     requests, read_credit, completions, configuration
@@ -63,6 +63,8 @@ class PcieHost(wiring.Component):
                 "read_answers": Out(stream.Signature(read_beat(width))),
                 "writes": In(stream.Signature(write_beat(width))),
                 "write_user": In(USER_WIDTH),
+                "write_begun": In(WRITE_BEGUN),
+                "write_level": In(range(3)),
                 "interrupts": In(stream.Signature(MSIX_MESSAGE)),
                 "requests": Out(stream.Signature(request_beat(width))),
                 "read_credit": In(1),
@@ -107,10 +109,7 @@ class PcieHost(wiring.Component):
         connect_streams(m, buffer.answers, wiring.flipped(self.read_answers))
         m.d.comb += [
             order.i_user.eq(self.read_user),
-            order.write_valid.eq(self.writes.valid),
-            order.write_ready.eq(self.writes.ready),
-            order.write_beat.eq(self.writes.p),
-            order.write_user.eq(self.write_user),
+            order.begun.eq(self.write_begun),
             wide.user.eq(order.o_user),
             wide.max_read_request.eq(self.configuration.max_read_request),
             requester.max_read_request.eq(self.configuration.max_read_request),
@@ -134,5 +133,5 @@ class PcieHost(wiring.Component):
             requester.max_payload.eq(self.configuration.max_payload),
             merger.accepted.eq(requester.accepted),
             merger.settled.eq(requester.settled),
-            merger.waiting.eq(self.writes.valid),
+            merger.waiting.eq(self.write_level),
         ]

@@ -112,6 +112,8 @@ class PcieNic(wiring.Component):
         m.d.comb += [
             host.read_user.eq(core.read_user),
             host.write_user.eq(core.write_user),
+            host.write_begun.eq(core.write_begun),
+            host.write_level.eq(core.write_level),
             host.read_credit.eq(self.link.read_credit),
             host.configuration.eq(self.link.configuration),
             host.run.eq(reset.run),

@@ -18,7 +18,7 @@ __all__ = ["RequestMerger"]
 
 
 class RequestMerger(wiring.Component):
-    """Merges requests. A read or an interrupt never passes a write that was accepted, or on offer, before it.
+    """Merges requests. A read or an interrupt never passes a write that had its place in the order before it.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class RequestMerger(wiring.Component):
         A request once begun must be delivered without waiting for anything that needs this merger.
     accepted, settled : In
         As of WriteRequester: the lines that it has taken, and those of them that have gone through ``writes``.
-    waiting : In
-        A line is on offer to WriteRequester. It counts as accepted.
+    waiting : In(2)
+        Lines that have their place and are not accepted yet.
     reads : REQUEST_HEADER stream, In
     interrupts : MSIX_MESSAGE stream, In
     read_credit : In
@@ -57,7 +57,7 @@ class RequestMerger(wiring.Component):
                 "writes": In(stream.Signature(request_beat(width))),
                 "accepted": In(WRITE_NUMBER_BITS),
                 "settled": In(WRITE_NUMBER_BITS),
-                "waiting": In(1),
+                "waiting": In(2),
                 "reads": In(stream.Signature(REQUEST_HEADER)),
                 "interrupts": In(stream.Signature(MSIX_MESSAGE)),
                 "read_credit": In(1),

@@ -94,9 +94,11 @@ class Target(wiring.Component):
     responses : FRAME_HEADER stream
     response_payload : :func:`packet_beat` stream
         Acknowledgements and NACKs: one packet of ``payload_length`` bytes for each header that has any.
+    answer_writes_ordered, event_writes_ordered : In(1)
+        As of PackedWriter and RingWriter.
     answer_writes, event_writes : :func:`write_beat` streams
         Data of answers to the answer memory, and entries to event rings. Everything that an answer needs there is
-        accepted before the answer is offered.
+        has its place in the order of host writes before the answer is offered.
     answer_reads, answer_data : READ_REQUEST and :func:`read_beat` streams
         Data of replayed answers: one at a time, and never refused.
     receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
@@ -145,6 +147,8 @@ class Target(wiring.Component):
                 "response_payload": Out(stream.Signature(beat)),
                 "answer_writes": Out(stream.Signature(write_beat(width))),
                 "event_writes": Out(stream.Signature(write_beat(width))),
+                "answer_writes_ordered": In(1),
+                "event_writes_ordered": In(1),
                 "answer_reads": Out(stream.Signature(READ_REQUEST)),
                 "answer_data": In(stream.Signature(read_beat(width))),
                 "receive_reads": Out(stream.Signature(READ_REQUEST)),
@@ -339,7 +343,11 @@ class Target(wiring.Component):
         connect_streams(m, flipped(self.event_arms), writer.arms)
         connect_streams(m, sender.events, writer.entries)
         connect_streams(m, writer.writes, flipped(self.event_writes))
-        m.d.comb += [sender.event_index.eq(writer.index), self.event_interrupts.eq(writer.interrupts)]
+        m.d.comb += [
+            sender.event_index.eq(writer.index),
+            self.event_interrupts.eq(writer.interrupts),
+            writer.writes_ordered.eq(self.event_writes_ordered),
+        ]
         for index in range(contexts):
             context = self.contexts[index]
             m.d.comb += [
@@ -375,6 +383,7 @@ class Target(wiring.Component):
         m.d.comb += [
             collector.answer_base.eq(self.answer_base),
             replayer.answer_base.eq(self.answer_base),
+            writer.writes_ordered.eq(self.answer_writes_ordered),
             sender.copy_done.eq(writer.done),
             store.store.eq(collector.store),
             store.ask.eq(replayer.ask),

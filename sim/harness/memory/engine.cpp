@@ -141,6 +141,8 @@ void memory_engine_run(const Setup* setup, Report* report) {
         top.results___05Fready = random.percent(setup->result_chance);
         top.line_reads___05Fready = random.percent(setup->read_chance);
         top.line_writes___05Fready = cycle >= setup->writes_blocked_until && random.percent(setup->write_chance);
+        // A register says whether a line is on offer, so the handshake is known before.
+        top.line_writes_ordered = top.line_writes___05Fvalid && top.line_writes___05Fready;
         top.rst = setup->reset_at && cycle == setup->reset_at;
         top.clk = 0;
         top.eval();

@@ -1,6 +1,6 @@
 """Faults of the host's requests, event counters' writes and PCI Express."""
 
-from amoeba_hw.host import counter_writer, hubs, line_order
+from amoeba_hw.host import counter_writer, hubs, line_order, packed_writer, ring_writer
 from amoeba_hw.pcie import (
     completer,
     completion_buffer,
@@ -19,20 +19,33 @@ FAULTS = {
     "a beat has the number of the client behind it": (
         hubs,
         "WriteHub",
-        "with m.If(output.i.ready):",
-        "with m.If(1):",
+        "spare.i.p.user.eq(Array(self._users)[arbiter.grant])",
+        "spare.i.p.user.eq(self._users[0])",
     ),
-    "a read of a line passes the write on offer": (
+    "a burst has its place before its last beat": (hubs, "WriteHub", "enters & arbiter.o.p.last", "enters"),
+    "a command is done as its last beat is taken": (
+        packed_writer,
+        "PackedWriter",
+        "ordered.eq(self.writes_ordered)",
+        "ordered.eq(bursts.i.valid)",
+    ),
+    "an entry is written as its last beat is taken": (
+        ring_writer,
+        "RingWriter",
+        'm.next = "ORDER"',
+        'm.d.comb += entry.ready.eq(1)\n                        m.next = "PLACE"',
+    ),
+    "a read of a line waits for the burst of the read before it": (
         line_order,
         "LineOrder",
-        "pending.waits | (self.write_valid & (pending.line == pending.asked))",
-        "pending.waits",
+        "follows & pending.waits(before)",
+        "follows & pending.waits(number)",
     ),
-    "a read of an answer passes the write that was on offer": (
+    "a read of an answer follows what was written when the read before it came": (
         line_order,
         "LineOrder",
-        "Mux(writes_now, pending.number, last_written)",
-        "last_written",
+        "with m.If(looked_at.i.ready):",
+        "with m.If(leaving.i.ready & looked_at.o.valid):",
     ),
     "orders in consecutive cycles start from the same count": (
         counter_writer,
@@ -103,7 +116,9 @@ FAULTS = {
 }
 SPECIFICATIONS = {
     "WriteHub": (write_order, "WriteHubSpec", "bmc", 5),
-    "LineOrder": (write_order, "LineOrderSpec", "bmc", 7),
+    "PackedWriter": (write_order, "PackedWriterOrderSpec", "bmc", 8),
+    "RingWriter": (write_order, "RingWriterOrderSpec", "bmc", 8),
+    "LineOrder": (write_order, "LineOrderSpec", "bmc", 9),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "Completer": (host_requests, "CompleterSpec", "bmc", 14),
     "FunctionReset": (host_requests, "FunctionResetSpec", "bmc", 20),

@@ -1,6 +1,6 @@
 """Faults of the memory engine."""
 
-from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
+from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use, write_back
 
 from tests.formal import admission as admission_proof
 from tests.formal import lines, memory
@@ -8,6 +8,12 @@ from tests.formal import lines, memory
 __all__ = ["FAULTS", "SPECIFICATIONS"]
 
 FAULTS = {
+    "a line is written as it is taken": (
+        write_back,
+        "WriteBack",
+        "ordered.eq(self.line_writes_ordered)",
+        "ordered.eq(taken)",
+    ),
     "no bypass from the operation before": (
         executor,
         "Executor",
@@ -125,6 +131,7 @@ FAULTS = {
     ),
 }
 SPECIFICATIONS = {
+    "WriteBack": (memory, "WriteBackSpec", "bmc", 9),
     "Admission": (admission_proof, "AdmissionSpec", "bmc", 10),
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
     "LineTable": (lines, "LineTableSpec", "bmc", 8),

@@ -35,7 +35,7 @@ def connect_clients(m, component, width, read_hub, write_hub):
         connect_streams(m, flipped(component.write_commands[index]), writer.commands)
         connect_streams(m, flipped(component.write_packets[index]), writer.packets)
         connect_streams(m, writer.writes, write_hub.writes[index])
-        m.d.comb += component.done[index].eq(writer.done)
+        m.d.comb += [writer.writes_ordered.eq(write_hub.ordered[index]), component.done[index].eq(writer.done)]
     connect_streams(m, flipped(component.line_reads), read_hub.requests[2])
     connect_streams(m, read_hub.answers[2], flipped(component.line_data))
     connect_streams(m, flipped(component.line_writes), write_hub.writes[2])

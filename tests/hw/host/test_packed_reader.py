@@ -10,10 +10,12 @@ from amaranth.sim import Simulator
 from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 
+from tests.hw.host.ordered_writes import WithOrderedWrites
+
 
 def test_aligned_write_takes_one_line_per_cycle():
     width = 256
-    dut, cycles = PackedWriter(width), []
+    dut, cycles = WithOrderedWrites(PackedWriter, width), []
 
     async def feed(ctx):
         ctx.set(dut.commands.p, {"address": 0x1000, "length": 1024})
@@ -22,10 +24,12 @@ def test_aligned_write_takes_one_line_per_cycle():
         ctx.set(dut.packets.p, {"data": 1, "count": 32, "last": 0, "error": 0})
         ctx.set(dut.writes.ready, 1)
         for cycle in range(40):
-            _, _, valid, done = await ctx.tick().sample(dut.writes.valid, dut.done)
+            _, _, valid, taken = await ctx.tick().sample(dut.writes.valid, dut.commands.ready)
             cycles.append((cycle, valid))
-            if done:
+            if taken:
                 break
+        *_, done = await ctx.tick().sample(dut.done)
+        assert done
 
     sim = Simulator(dut)
     sim.add_clock(1e-8)

@@ -48,10 +48,7 @@ class HostPorts(wiring.Component):
         wiring.connect(m, dma.bus, flipped(self.host))
         m.d.comb += [
             order.i_user.eq(read_hub.port_user),
-            order.write_valid.eq(write_hub.port.valid),
-            order.write_ready.eq(dma.writes.ready),
-            order.write_beat.eq(write_hub.port.p),
-            order.write_user.eq(write_hub.port_user),
+            order.begun.eq(write_hub.begun),
             order.answered.eq(dma.bus.bvalid & dma.bus.bready),
             dma.read_user.eq(order.o_user),
             dma.write_user.eq(write_hub.port_user),

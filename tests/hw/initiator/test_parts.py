@@ -25,6 +25,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import run_bench
 
+from tests.hw.host.ordered_writes import WithOrderedWrites
 from tests.hw.initiator.request_half import RequestHalf
 
 
@@ -45,7 +46,7 @@ def test_descriptor_fetch(data_width):
 def test_completion_writer(data_width):
     parameters = NicParameters(data_width=data_width, contexts=3)
     run_bench(
-        CompletionWriter(parameters),
+        WithOrderedWrites(CompletionWriter, parameters),
         "tests.hw.initiator.bench_completion_writer",
         parameters={"data_width": data_width},
     )

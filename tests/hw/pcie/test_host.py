@@ -56,6 +56,8 @@ class PciePorts(wiring.Component):
         m.d.comb += [
             host.read_user.eq(read_hub.port_user),
             host.write_user.eq(write_hub.port_user),
+            host.write_begun.eq(write_hub.begun),
+            host.write_level.eq(write_hub.level),
             host.configuration.eq(self.configuration),
             host.read_credit.eq(self.read_credit),
             host.run.eq(self.run),

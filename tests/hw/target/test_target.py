@@ -13,6 +13,7 @@ from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
+from tests.hw.host.ordered_writes import WithOrderedWrites
 from tests.support.widths import WIDTHS
 
 SIZES = {
@@ -38,14 +39,16 @@ def test_requests_are_judged_executed_and_answered(width, bench):
     entries = 0 if bench == "tests.hw.target.bench_events" else SIZES["out_of_order_entries"]
     sizes = SIZES | {"out_of_order_entries": entries}
     parameters = NicParameters(data_width=width, target_pdcs=8, **sizes)
-    run_bench(partial(Target, parameters), bench, parameters={"width": width, "pdcs": 8, **sizes})
+    run_bench(partial(WithOrderedWrites, Target, parameters), bench, parameters={"width": width, "pdcs": 8, **sizes})
 
 
 def test_frames_of_one_peer_cost_another_a_bounded_number_of_cycles():
     sizes = SIZES | {"payload": 4096, "window": 64, "receives": 64}
     parameters = NicParameters(data_width=256, target_pdcs=8, **sizes)
     run_bench(
-        partial(Target, parameters), "tests.hw.target.bench_bounds", parameters={"width": 256, "pdcs": 8, **sizes}
+        partial(WithOrderedWrites, Target, parameters),
+        "tests.hw.target.bench_bounds",
+        parameters={"width": 256, "pdcs": 8, **sizes},
     )
 
 
@@ -77,4 +80,6 @@ def test_keys_are_found_in_their_slots(keys):
 @pytest.mark.parametrize("entry_size", [32, 64])
 def test_entries_go_round_their_rings(width, entry_size):
     parameters = {"width": width, "contexts": 4, "entry_size": entry_size}
-    run_bench(RingWriter(4, width, entry_size), "tests.hw.host.bench_ring_writer", parameters=parameters)
+    run_bench(
+        WithOrderedWrites(RingWriter, 4, width, entry_size), "tests.hw.host.bench_ring_writer", parameters=parameters
+    )
