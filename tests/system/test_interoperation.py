@@ -276,7 +276,6 @@ def test_row_4_the_nic_reads_more_than_an_ack_holds(bench: Bench) -> None:
     assert bench.result[:64] == CONTENT[0x40:0x80]
 
 
-@row(5)
 def test_row_5_a_peer_writes_a_message_of_three_packets(bench: Bench) -> None:
     payload = bench.nic.parameters.payload
     bench.initiator().message(uet.WRITE, CONTENT[: 2 * payload + 500], payload, key=KEY, offset=0x100)
@@ -302,7 +301,6 @@ def test_row_5_the_nic_sends_a_message_of_three_packets(bench: Bench) -> None:
     assert {(request.length, request.message) for request in target.requests} == {(length, 0)}
 
 
-@row(5)
 def test_row_5_immediate_data_is_in_the_first_packet(bench: Bench) -> None:
     target = bench.target()
     flags = DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE

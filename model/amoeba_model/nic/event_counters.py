@@ -20,7 +20,7 @@ _WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
 _READ = RequestOpcode.READ.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _ATOMIC_READ = AtomicOpcode.READ.value
-_DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
+_LAST = (SesFlags.DELIVERY_COMPLETE | SesFlags.END_OF_MESSAGE).value
 
 
 class EventCounters:
@@ -80,7 +80,7 @@ class RemoteRequests:
 
     def count(self, header: FrameHeader, code: int) -> None:
         """Count a packet that is about to be answered with ``code``, if it is its request's last."""
-        if not header.flags & _DELIVERY_COMPLETE:
+        if header.flags & _LAST != _LAST:
             return
         writes = header.opcode in _WRITES
         context = self._contexts[header.resource_index]

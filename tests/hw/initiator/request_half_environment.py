@@ -266,6 +266,8 @@ def cut_requests(parameters, memory, number, index, fields):
     for done in itertools.count(0, limit):
         size = min(limit, length - done)
         last = done + size == length
+        position = done if opcode == DescriptorOpcode.WRITE else 0
+        has_data = immediate and (done == 0 if opcode == DescriptorOpcode.WRITE else last)
 
         def values(field, done=done, size=size):
             if inline:
@@ -291,9 +293,10 @@ def cut_requests(parameters, memory, number, index, fields):
                     "last": last or refused,
                     "fault": refused,
                     "is_close": opcode == DescriptorOpcode.CLOSE,
-                    "remote_address": fields["remote_address"] + done,
+                    "remote_address": fields["remote_address"] + done - position,
+                    "position": position,
                     "result": fields["result"] + done,
-                    "header_data": fields["compare"] if immediate and last and not refused else None,
+                    "header_data": fields["compare"] if has_data and not refused else None,
                 },
                 payload,
             )
@@ -309,7 +312,7 @@ def seen(packet):
         "index": packet["ticket"]["index"],
         "context": packet["ticket"]["context"],
         "peer": packet["ticket"]["peer"],
-        **{name: packet[name] for name in ("length", "remote_address", "result")},
+        **{name: packet[name] for name in ("length", "remote_address", "position", "result")},
         **{name: bool(packet[name]) for name in ("last", "fault", "is_close")},
         "header_data": packet["compare"] if packet["immediate"] else None,
     }

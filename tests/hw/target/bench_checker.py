@@ -35,7 +35,7 @@ NOT_ENABLED = 1
 
 SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH = 5, 6, 9, 0xA, 0xD, 0xE
 SENDS, RENDEZVOUS, TAGGED = {5, 6, 9, 0xA}, {6, 0xA}, {9, 0xA, 0xD, 0xE}
-HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 4, 0x10, 0x20, 3
+START, HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 1, 4, 0x10, 0x20, 3
 WRITE_KIND, ATOMIC_KIND = 1, 2
 OK = 1
 IMMEDIATE_EVENT, TAGGED_EVENT = 1, 2
@@ -132,7 +132,7 @@ def check(bench, request, checked):
     assert answer["counters"] == [0, 0, 0]
     assert (answer["silent"], checked["dropped"], checked["context"]) == (0, 0, header["resource_index"] & 0xFF)
     assert checked["has_payload"] == (header["payload_length"] != 0)
-    immediate = header["flags"] & HEADER_DATA
+    immediate = header["flags"] & (HEADER_DATA | START) == HEADER_DATA | START
     assert answer["event"] == {
         "reserved": request["reserved"],
         "context": request["receiver"],

@@ -9,8 +9,10 @@ Covers ``target/operand_splitter.py``.
 
 import random
 from collections import Counter
+from functools import partial
 
 import cocotb
+from amoeba_model.nic.open_messages import follow_message
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import key_slots
 from amoeba_model.trace import NO_CONTEXT
@@ -40,7 +42,7 @@ from tests.hw.target.environment import (
     request,
     store_keys,
 )
-from tests.hw.target.rules import MESSAGES, signed
+from tests.hw.target.rules import END, MESSAGES, START, signed
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, TSEND_ATOMIC, TSEND_FETCH, VENDOR = 0, 1, 2, 3, 4, 0xD, 0xE, 0x30
 OK, HOST_UNSUCCESS, PERM_VIOLATION, BAD_MKEY, BAD_ADDR = 1, 0xE, 0x17, 0x1C, 0x1D
@@ -119,6 +121,44 @@ def random_traffic():
     return header, payload
 
 
+PART_FIELDS = (
+    "message_id", "request_length", "memory_key", "buffer_offset", "header_data", "flags", "opcode", "initiator",
+    "job_id",
+)  # fmt: skip
+
+
+def random_parts():
+    """The packets of a WRITE, one of them probably wrong in some way."""
+    sizes = [random.choice([1, 8, PAYLOAD]) for _ in range(random.choice([2, 2, 3, 5]))]
+    key = random.choice([100, 100, 101, 200, 201, 102, 103])
+    place, data = 64 + (0x10_0000 if key in (101, 201) else 0), random.getrandbits(64)
+    context = random.choice([0, 0, 0, 3])
+    same = {"memory_key": key, "buffer_offset": place, "resource_index": context, "pid_on_fep": PID + context}
+    same |= {"message_id": random.getrandbits(16), "initiator": random.getrandbits(32)}
+    flags, parts, wrong = random.choice([0, HEADER_DATA]), [], random.choice([None, None, *range(len(sizes))])
+    for number, size in enumerate(sizes):
+        header, payload = request(WRITE, sum(sizes), size, **same)
+        at = sum(sizes[:number])
+        header["header_data"] = size << 32 | at if number else data
+        header["flags"] = flags | START * (number == 0) | (END | DELIVERY_COMPLETE) * (number == len(sizes) - 1)
+        if number == wrong:
+            header[random.choice(PART_FIELDS)] ^= random.choice([1, 2, 3])
+        parts.append((header, payload))
+    if random.random() < 0.1:
+        parts.pop(random.randrange(len(parts)))
+    return parts
+
+
+def judged_by_model(bench, message, header, payload):
+    """The model's MemoryRequest or code of a request, its message, and the one that its PDC has open from then on."""
+    checked, fields = ReturnCode.NULL, FrameHeader(**header)
+    if not header["is_control"]:
+        checked = bench.checker.check(fields, payload)
+    ringed = header["resource_index"] < CONTEXTS and bool(bench.contexts[header["resource_index"]].events.base)
+    message, checked = follow_message(message, fields, checked, ringed)
+    return checked, message, None if header["flags"] & END else message
+
+
 class Senders:
     """Initiators' PDCs, more than the table holds, with what each has sent."""
 
@@ -137,7 +177,7 @@ class Senders:
         self._ports = 0
 
     def _restart(self, pdc, psn):
-        pdc |= {"first": psn, "next": psn, "dpdcid": None, "sent": []}
+        pdc |= {"first": psn, "next": psn, "dpdcid": None, "sent": [], "parts": []}
 
     def send(self):
         """A new packet, one sent before, or one that comes too early, of some sender."""
@@ -148,7 +188,7 @@ class Senders:
             header, payload = random.choice(pdc["sent"][-WINDOW - 2 :])
             header = header | {"retx": random.getrandbits(1)}
         else:
-            header, payload = random_traffic()
+            header, payload = self._following(pdc)
             early = random.choice([1, 1, 2, 3, WINDOW]) if random.random() < 0.25 else 0
             header |= {"ip": pdc["ip"], "spdcid": pdc["spdcid"], "psn": (pdc["next"] + early) & 0xFFFF_FFFF}
         syn = pdc["dpdcid"] is None or random.random() < 0.2
@@ -158,13 +198,21 @@ class Senders:
         header["port"] = self._ports
         self._ports += 1
         rules = self._bench.rules
-        verdict = rules.judge(header, passes=self._passes(header, payload))
+        verdict = rules.judge(header, passes=partial(self._passes, header, payload))
         self._bench.send(header, payload)
         self._note(pdc, header, payload, verdict)
         while verdict.kind == "accepted" and (kept := rules.following(verdict.pdc)):
             header, payload, _ = self.judged.pop(kept[1]["port"])
-            verdict = rules.judge_next(verdict.pdc, header, passes=self._passes(header, payload))
+            verdict = rules.judge_next(verdict.pdc, header, passes=partial(self._passes, header, payload))
             self._note(pdc, header, payload, verdict)
+
+    def _following(self, pdc):
+        """The next part of a message, or anything."""
+        if not pdc["parts"] and random.random() < 0.15:
+            pdc["parts"] = random_parts()
+        if pdc["parts"] and random.random() < 0.9:
+            return pdc["parts"].pop(0)
+        return random_traffic()
 
     def _note(self, pdc, header, payload, verdict):
         if verdict.kind == "accepted":
@@ -180,10 +228,10 @@ class Senders:
             self.gaps[header["port"]] = verdict
         self.judged[header["port"]] = header, payload, verdict
 
-    def _passes(self, header, payload):
-        if header["is_control"]:
-            return False
-        return not isinstance(self._bench.checker.check(FrameHeader(**header), payload), ReturnCode)
+    def _passes(self, header, payload, number):
+        pdc = self._bench.rules.table[number]
+        checked, _, pdc.message = judged_by_model(self._bench, pdc.message, header, payload)
+        return not isinstance(checked, ReturnCode)
 
 
 class Scoreboard:
@@ -195,25 +243,28 @@ class Scoreboard:
         self.memory, self.first_answers, self.events, self.orders = [], {}, [], []
         self._results = iter(bench.results)
         self._history = {}
+        self._messages = {}
         for port, (header, payload, verdict) in judged.items():
             if verdict.kind == "accepted":
                 self.first_answers[port] = self._answer(header, payload, verdict.pdc)
 
     def _answer(self, header, payload, pdc):
-        checked = ReturnCode.NULL
-        if not header["is_control"]:
-            checked = self._bench.checker.check(FrameHeader(**header), payload)
+        before = None if header["port"] in self._firsts else self._messages.get(pdc)
+        checked, message, self._messages[pdc] = judged_by_model(self._bench, before, header, payload)
         code, data = OK, b""
         if isinstance(checked, ReturnCode):
             code = int(checked)
         else:
             self.memory.append(expected_memory(checked, pdc, header))
             data = next(self._results, b"")
-            if data is None:
+            if message:
+                message.faulty |= data is None
+            if data is None or (message and message.faulty):
                 code, data = HOST_UNSUCCESS, b""
             else:
                 data = network_order(checked, data)
-                if header["flags"] & HEADER_DATA:
+                has_data = message.data is not None if message else header["flags"] & HEADER_DATA
+                if header["flags"] & END and has_data:
                     self.events.append((header, checked))
         if not isinstance(checked, ReturnCode) or code in (BAD_MKEY, PERM_VIOLATION, BAD_ADDR):
             self._count(header, int(code != OK))
@@ -230,7 +281,7 @@ class Scoreboard:
 
     def _count(self, header, error):
         """The orders of a request that got as far as its key."""
-        if not header["flags"] & DELIVERY_COMPLETE:
+        if not (header["flags"] & DELIVERY_COMPLETE and header["flags"] & END):
             return
         fetches = header["opcode"] not in (WRITE, ATOMIC)
         only_reads = header["opcode"] == READ or (

@@ -62,7 +62,8 @@ class CqMsgEntry(NamedTuple):
     FI_RECV (of a tagged atomic FI_TAGGED, FI_ATOMIC and FI_RECV); of a peer's operation FI_REMOTE_READ or
     FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the NIC has released the buffer."""
     len: int
-    """Bytes transferred, or of the message; of a peer's operation those of its last packet."""
+    """Bytes transferred, or of the message. Of a peer's write all its bytes; of its reads and atomics those of the
+    last packet; of a vector those of the last piece."""
 
 
 class CqDataEntry(NamedTuple):
