@@ -593,6 +593,8 @@ enum amoeba_request_opcode { /* SES request opcodes. */
     AMOEBA_REQUEST_OPCODE_TSEND_FETCH_ATOMIC = 14,
     AMOEBA_REQUEST_OPCODE_MSG_ERROR = 15,
     AMOEBA_REQUEST_OPCODE_AMOEBA_COMPARE_ATOMIC = 48,
+    AMOEBA_REQUEST_OPCODE_AMOEBA_ATOMIC = 49,
+    AMOEBA_REQUEST_OPCODE_AMOEBA_FETCHING_ATOMIC = 50,
 };
 
 enum amoeba_ses_flags { /* Second byte of the SES request header, below the version. */

@@ -15,7 +15,7 @@ local NEXT_REQUEST_STD = 3
 local NEXT_RESPONSE = 4
 local NEXT_RESPONSE_DATA = 5
 local RESPONSE_DEFAULT = 0
-local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }
+local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true, [49] = true, [50] = true }
 
 local enums = {
   PdsType = {
@@ -100,6 +100,8 @@ local enums = {
     [14] = "TSEND_FETCH_ATOMIC",
     [15] = "MSG_ERROR",
     [48] = "AMOEBA_COMPARE_ATOMIC",
+    [49] = "AMOEBA_ATOMIC",
+    [50] = "AMOEBA_FETCHING_ATOMIC",
   },
   ResponseOpcode = {
     [0] = "DEFAULT",

@@ -11,13 +11,14 @@ ROD_REQUEST, ACK, NACK, CONTROL = 3, 7, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_WITH_DATA = 0, 3, 4, 5
 CLOSE_COMMAND = 4
 ROD_OOO = 0x0D
-ATOMICS = (0x03, 0x04, 0x0D, 0x0E, 0x30)
-"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare atomic."""
+COMPARE_ATOMIC = 0x30
+ATOMICS = (0x03, 0x04, 0x0D, 0x0E, COMPARE_ATOMIC, 0x31, 0x32)
+"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare, long and long fetching atomics."""
 
 
 MSG_ERROR = 0x0F
-DIVISIBLE = (0x01, MSG_ERROR)
-"""WRITE, whose messages may have several packets, and MSG_ERROR, which ends one."""
+DIVISIBLE = (0x01, MSG_ERROR, COMPARE_ATOMIC, 0x31, 0x32)
+"""WRITE and Amoeba's atomics, whose messages may have several packets, and MSG_ERROR, which ends one."""
 
 
 class WireError(ValueError):
@@ -137,7 +138,7 @@ def _request(ses: bytes) -> dict[str, int | bytes]:
     if not flags & 1:
         _expect("upper 18 bits of a packet's place in its message", data >> 46, 0)
         size, at = data >> 32, data & 0xFFFF_FFFF
-        _expect("payload_length of a packet without START", size, len(rest))
+        _expect("payload_length of a packet without START", size, len(rest) // (1 + (opcode == COMPARE_ATOMIC)))
         ends = at + size == length or opcode == MSG_ERROR
         _expect("END, by the packet's place in its message", flags >> 1 & 1, int(ends))
         found |= {"payload_length": size, "message_offset": at}

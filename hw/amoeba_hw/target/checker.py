@@ -28,6 +28,12 @@ __all__ = ["RequestChecker"]
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
+_BASE = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
+_FETCHING = (
+    RequestOpcode.FETCHING_ATOMIC.value,
+    RequestOpcode.AMOEBA_FETCHING_ATOMIC.value,
+    RequestOpcode.TSEND_FETCH_ATOMIC.value,
+)
 _SENDS = (RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value, *_RENDEZVOUS)
 
 _CONTEXT_VIEW = data.StructLayout(
@@ -48,9 +54,9 @@ _KIND = data.StructLayout(
     {
         "writes": 1,  # its payload, as it is: WRITE, and messages
         "reads": 1,
-        "base": 1,  # ATOMIC and TSEND_ATOMIC
-        "fetching": 1,  # FETCHING_ATOMIC and TSEND_FETCH_ATOMIC
-        "vendor": 1,
+        "base": 1,  # ATOMIC, AMOEBA_ATOMIC and TSEND_ATOMIC
+        "fetching": 1,  # FETCHING_ATOMIC, AMOEBA_FETCHING_ATOMIC and TSEND_FETCH_ATOMIC
+        "vendor": 1,  # AMOEBA_COMPARE_ATOMIC
         "divided": 1,  # one of several packets of its message
         "indivisible": 1,  # so it is, with an opcode that may not
         "gives_up": 1,
@@ -226,10 +232,8 @@ class RequestChecker(wiring.Component):
         return [
             kind.writes.eq((opcode == RequestOpcode.WRITE.value) | opcode.matches(*_SENDS)),
             kind.reads.eq(opcode == RequestOpcode.READ.value),
-            kind.base.eq(opcode.matches(RequestOpcode.ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)),
-            kind.fetching.eq(
-                opcode.matches(RequestOpcode.FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
-            ),
+            kind.base.eq(opcode.matches(*_BASE)),
+            kind.fetching.eq(opcode.matches(*_FETCHING)),
             kind.vendor.eq(opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC.value),
             kind.divided.eq(divided & is_divisible(header)),
             kind.indivisible.eq(divided & ~is_divisible(header)),
@@ -257,13 +261,15 @@ class RequestChecker(wiring.Component):
         offset = Mux(is_virtual, decoded.difference[:64], header.buffer_offset)
         # Bytes of memory concerned by the message, and by this packet of it.
         length = Mux(is_extended, (1 << decoded.atomic.size_bits)[:6], header.request_length)
-        size = Mux(decoded.kind.divided, header.payload_length, length)[:14]
+        # Half of the payload of a compare atomic are compare values.
+        part = Mux(decoded.kind.vendor, header.payload_length >> 1, header.payload_length)
+        size = Mux(decoded.kind.divided, part, length)[:14]
         return [
-            *self._judge_faults(only_reads, is_extended),
+            *self._judge_faults(only_reads, is_extended, size),
             *self._judge_memory(only_reads, is_extended, address, size),
             *self._judge_answer(size),
             *self._judge_event(address, length),
-            *self._judge_packet(),
+            *self._judge_packet(size),
             *self._judge_counters(only_reads),
             judged.outside.eq(is_virtual & decoded.difference[64]),
             judged.part_end.eq(offset + length),
@@ -276,7 +282,7 @@ class RequestChecker(wiring.Component):
             judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),
         ]
 
-    def _judge_packet(self):
+    def _judge_packet(self, size):
         """Say to which message the packet belongs, and where."""
         located, packet = self._decoded.located, self._judged.packet
         header = located.request.header
@@ -294,7 +300,7 @@ class RequestChecker(wiring.Component):
             packet.starts.eq(starts),
             packet.ends.eq(ends),
             packet.offset.eq(self._message_offset()),
-            packet.size.eq(header.payload_length),
+            packet.size.eq(size),
             packet.has_data.eq((header.flags & int(SesFlags.HEADER_DATA)) != 0),
             packet.data.eq(header.header_data),
         ]
@@ -398,7 +404,7 @@ class RequestChecker(wiring.Component):
             counters[2].eq(Mux(by_key & changes, entry.write_counter, 0)),
         ]
 
-    def _judge_faults(self, only_reads, is_extended):
+    def _judge_faults(self, only_reads, is_extended, size):
         """Check a request, but for the last check."""
         decoded, located, atomic = self._decoded, self._decoded.located, self._decoded.atomic
         header, context, entry = located.request.header, decoded.context, located.entry
@@ -407,7 +413,7 @@ class RequestChecker(wiring.Component):
         length, payload = header.request_length, header.payload_length
         most = self._parameters.payload
         starts, ends = message_extent(header)
-        divided, end = kind.divided, header.header_data[:32] + payload
+        divided, end = kind.divided, header.header_data[:32] + size
         has_data = ((header.flags & int(SesFlags.HEADER_DATA)) != 0) & starts
         by_key = kind.reads & located.found & ((entry.flags & int(KeyFlags.DATA)) != 0)
         takes_data = context.has_events & (by_key | ~context.data_by_key)
@@ -416,10 +422,11 @@ class RequestChecker(wiring.Component):
         element = (1 << atomic.size_bits)[:6]
         fits = Mux(
             kind.vendor,
-            (payload == (length << 1)) & (length <= most // 2),
-            payload == Mux(only_reads, 0, length),
+            (payload == Cat(0, size)) & (size <= most // 2),
+            payload == Mux(only_reads, 0, size),
         )
-        whole_elements = (length != 0) & (length <= most) & ((length & (element - 1)[:6]) == 0) & fits
+        fits = fits & (divided | (length <= most))
+        whole_elements = (length != 0) & (size <= most) & (((length | size) & (element - 1)[:6]) == 0) & fits
         conditions = {
             "closes": header.is_control,
             "violation": (header.version != 0) | kind.indivisible,
@@ -441,11 +448,11 @@ class RequestChecker(wiring.Component):
             "cswap": is_extended & ((length != CSWAP_VALUES_SIZE) | (payload != CSWAP_VALUES_SIZE)),
             "part": divided
             & (
-                (payload == 0)
+                (size == 0)
                 | Mux(
                     starts,
-                    payload >= length,
-                    (header.header_data[32:46] != payload) | (end > length) | ((end == length) != ends),
+                    size >= length,
+                    (header.header_data[32:46] != size) | (end > length) | ((end == length) != ends),
                 )
             ),
             "bases": Mux(message.valid, ~context.takes_messages, has_data & ~takes_data),

@@ -39,6 +39,8 @@ _READ = RequestOpcode.READ.value
 _ATOMIC = RequestOpcode.ATOMIC.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _AMOEBA_COMPARE_ATOMIC = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_AMOEBA_ATOMIC = RequestOpcode.AMOEBA_ATOMIC.value
+_AMOEBA_FETCHING_ATOMIC = RequestOpcode.AMOEBA_FETCHING_ATOMIC.value
 _TSEND_ATOMIC = RequestOpcode.TSEND_ATOMIC.value
 _TSEND_FETCH_ATOMIC = RequestOpcode.TSEND_FETCH_ATOMIC.value
 _SENDS = frozenset({RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value})
@@ -161,7 +163,7 @@ class RequestChecker:
             if length > self._payload or payload:
                 return ReturnCode.UNSUPPORTED_SIZE
             return MemoryRequest(length, _READ_RIGHT, True)
-        if opcode == _ATOMIC:
+        if opcode in (_ATOMIC, _AMOEBA_ATOMIC):
             return self._understand_atomic(header, payload, Form.BASE)
         if opcode == _FETCHING_ATOMIC:
             return self._understand_atomic(header, payload, None)
@@ -175,7 +177,7 @@ class RequestChecker:
             return MemoryRequest(length, _NO_RIGHTS, False, payload)
         if opcode == _TSEND_ATOMIC:
             return self._understand_atomic(header, payload, Form.BASE)
-        if opcode == _TSEND_FETCH_ATOMIC:
+        if opcode in (_TSEND_FETCH_ATOMIC, _AMOEBA_FETCHING_ATOMIC):
             return self._understand_atomic(header, payload, Form.FETCH)
         return ReturnCode.UNSUPPORTED_OP
 
@@ -193,7 +195,11 @@ class RequestChecker:
         length, size = header.request_length, cell.size
         if form is None and op in COMPARE_OPS:
             return _understand_cswap(header, payload, cell)
-        if not length or length % size or length > self._payload:
+        is_part = header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE
+        total = length
+        if is_part:
+            length = len(payload) // 2 if op in COMPARE_OPS else len(payload)
+        if not total or total % size or length % size or length > self._payload:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
         operand: bytes | None = payload
         compare: bytes | None = None
@@ -209,7 +215,8 @@ class RequestChecker:
         operand = operand if operand is None else swap_bytes(operand, number)
         compare = compare if compare is None else swap_bytes(compare, number)
         by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
-        return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+        request = MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+        return _part(header, request) if is_part else request
 
     def _find_cell(self, form: Form | None, opcode: int, datatype_code: int) -> _Cell | ReturnCode:
         """Find the cell of UET's numbers of operation and datatype; arguments as of :meth:`_understand_atomic`."""

@@ -15,7 +15,7 @@ _COUNTER_WRITES = Counter.COUNTER_WRITES.value
 _COUNTER_MASK = (1 << 64) - 1
 _OK = ReturnCode.OK.value
 _ALL = (1 << 32) - 1
-_WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
+_WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value)
 """All others bring something back."""
 _READ = RequestOpcode.READ.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value

@@ -25,6 +25,8 @@ _KINDS = {
     RequestOpcode.READ.value: EventKind.REMOTE_READ.value,
     RequestOpcode.ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
     RequestOpcode.FETCHING_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
+    RequestOpcode.AMOEBA_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
+    RequestOpcode.AMOEBA_FETCHING_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
     RequestOpcode.AMOEBA_COMPARE_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
 }
 _FIELDS = (

@@ -61,6 +61,11 @@ _MSG_ERROR = RequestOpcode.MSG_ERROR.value
 _DIVISIBLE = frozenset(opcode.value for opcode in DIVISIBLE_REQUESTS)
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _VENDOR_COMPARE = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_LONG_ATOMICS = {
+    DescriptorOpcode.ATOMIC.value: RequestOpcode.AMOEBA_ATOMIC.value,
+    DescriptorOpcode.FETCH_ATOMIC.value: RequestOpcode.AMOEBA_FETCHING_ATOMIC.value,
+}
+"""Atomics of several packets."""
 _SES_OPCODES = {
     _WRITE: RequestOpcode.WRITE.value,
     _READ: RequestOpcode.READ.value,
@@ -89,7 +94,7 @@ class Packetizer:
     def cut(self, request: Request, peer: Peer) -> Packet:
         """Cut the request's next packet, which takes a place in the peer's window; for a failed peer, its last."""
         opcode, position = request.opcode, request.position
-        ses_opcode = _compare_opcode(request) if opcode == _COMPARE_ATOMIC else _SES_OPCODES[opcode]
+        ses_opcode = _ses_opcode(request, self._payload)
         if opcode == _CLOSE or peer.failed:
             size, is_last = 0, True
         else:
@@ -237,8 +242,16 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     return header
 
 
-def _compare_opcode(request: Request) -> int:
-    """UET's compare-and-swap extension carries one element of up to 16 bytes; the vendor opcode all else."""
+def _ses_opcode(request: Request, payload: int) -> int:
+    """Return the SES opcode of a request; ``payload``: most bytes of a packet.
+
+    UET's compare-and-swap extension carries one element of up to 16 bytes, and its atomics have one packet. Vendor
+    opcodes do all else, but for FI_ATOMIC_READ: each packet of that is a message of its own, as of a READ.
+    """
+    if request.opcode != _COMPARE_ATOMIC:
+        if request.length > payload and request.op != _ATOMIC_READ and request.opcode in _LONG_ATOMICS:
+            return _LONG_ATOMICS[request.opcode]
+        return _SES_OPCODES[request.opcode]
     if request.length == _ELEMENT_SIZES[request.datatype] <= _HALF_CSWAP:
         return _FETCHING_ATOMIC
     return _VENDOR_COMPARE

@@ -76,7 +76,11 @@ class RequestOpcode(enum.IntEnum):
     MSG_ERROR = 0xF
     AMOEBA_COMPARE_ATOMIC = 0x30
     """Vendor opcode: compare atomics beyond one element of 16 bytes. Atomic extension, then as payload all
-    operands, then all compare values."""
+    operands, then all compare values, of the packet's elements."""
+    AMOEBA_ATOMIC = 0x31
+    """Vendor opcode: an ATOMIC of several packets, which UET does not know."""
+    AMOEBA_FETCHING_ATOMIC = 0x32
+    """Vendor opcode: the same of a FETCHING_ATOMIC with operands, but for compare atomics."""
 
 
 MESSAGE_REQUESTS = frozenset(
@@ -91,7 +95,14 @@ MESSAGE_REQUESTS = frozenset(
 )
 """Request opcodes of messages and tagged atomics: a receive says where they go, no key."""
 
-DIVISIBLE_REQUESTS = frozenset({RequestOpcode.WRITE})
+DIVISIBLE_REQUESTS = frozenset(
+    {
+        RequestOpcode.WRITE,
+        RequestOpcode.AMOEBA_ATOMIC,
+        RequestOpcode.AMOEBA_FETCHING_ATOMIC,
+        RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+    }
+)
 """Request opcodes whose messages may have several packets, the first with START, the last with END."""
 
 _MESSAGE_OFFSET_BITS = 32

@@ -242,6 +242,10 @@ ATOMICS = (
 )
 
 
+LONG_ATOMICS = ATOMICS[:3]
+"""Of several packets they are one message, as a WRITE is."""
+
+
 def network_order(content):
     """64-bit numbers, of which all operands here are, as they travel."""
     return b"".join(content[at : at + 8][::-1] for at in range(0, len(content), 8))
@@ -262,12 +266,14 @@ def cut_requests(parameters, memory, number, index, fields):
     has_operands = opcode not in (DescriptorOpcode.READ, DescriptorOpcode.CLOSE) and length > 0
     inline = bool(flags & DescriptorFlags.INLINE)
     immediate = bool(flags & DescriptorFlags.IMMEDIATE) and opcode != DescriptorOpcode.CLOSE
+    reads = opcode == DescriptorOpcode.FETCH_ATOMIC and fields.get("op") == Op.FI_ATOMIC_READ
+    divisible = opcode == DescriptorOpcode.WRITE or (opcode in LONG_ATOMICS and length > limit and not reads)
     packets = []
     for done in itertools.count(0, limit):
         size = min(limit, length - done)
         last = done + size == length
-        position = done if opcode == DescriptorOpcode.WRITE else 0
-        has_data = immediate and (done == 0 if opcode == DescriptorOpcode.WRITE else last)
+        position = done if divisible else 0
+        has_data = immediate and (done == 0 if divisible else last)
 
         def values(field, done=done, size=size):
             if inline:

@@ -42,11 +42,13 @@ from tests.hw.target.environment import (
     request,
     store_keys,
 )
-from tests.hw.target.rules import END, MESSAGES, START, signed
+from tests.hw.target.parts import random_parts
+from tests.hw.target.rules import END, MESSAGES, signed
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, TSEND_ATOMIC, TSEND_FETCH, VENDOR = 0, 1, 2, 3, 4, 0xD, 0xE, 0x30
 OK, HOST_UNSUCCESS, PERM_VIOLATION, BAD_MKEY, BAD_ADDR = 1, 0xE, 0x17, 0x1C, 0x1D
 GTD_RESP_UNAVAIL = 0x13
+LONG_ATOMIC, LONG_FETCHING = 0x31, 0x32
 
 
 def random_atomic():
@@ -115,38 +117,10 @@ def random_traffic():
     if header["opcode"] in MESSAGES:
         # To where none are taken: target_messages is about the others.
         header |= {"resource_index": 3, "pid_on_fep": PID + 3}
-    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR, TSEND_ATOMIC, TSEND_FETCH):
+    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR, LONG_ATOMIC, LONG_FETCHING, TSEND_ATOMIC, TSEND_FETCH):
         # A frame without the atomic extension leaves these zero.
         header |= dict.fromkeys(("atomic_opcode", "atomic_datatype", "semantic_control"), 0)
     return header, payload
-
-
-PART_FIELDS = (
-    "message_id", "request_length", "memory_key", "buffer_offset", "header_data", "flags", "opcode", "initiator",
-    "job_id",
-)  # fmt: skip
-
-
-def random_parts():
-    """The packets of a WRITE, one of them probably wrong in some way."""
-    sizes = [random.choice([1, 8, PAYLOAD]) for _ in range(random.choice([2, 2, 3, 5]))]
-    key = random.choice([100, 100, 101, 200, 201, 102, 103])
-    place, data = 64 + (0x10_0000 if key in (101, 201) else 0), random.getrandbits(64)
-    context = random.choice([0, 0, 0, 3])
-    same = {"memory_key": key, "buffer_offset": place, "resource_index": context, "pid_on_fep": PID + context}
-    same |= {"message_id": random.getrandbits(16), "initiator": random.getrandbits(32)}
-    flags, parts, wrong = random.choice([0, HEADER_DATA]), [], random.choice([None, None, *range(len(sizes))])
-    for number, size in enumerate(sizes):
-        header, payload = request(WRITE, sum(sizes), size, **same)
-        at = sum(sizes[:number])
-        header["header_data"] = size << 32 | at if number else data
-        header["flags"] = flags | START * (number == 0) | (END | DELIVERY_COMPLETE) * (number == len(sizes) - 1)
-        if number == wrong:
-            header[random.choice(PART_FIELDS)] ^= random.choice([1, 2, 3])
-        parts.append((header, payload))
-    if random.random() < 0.1:
-        parts.pop(random.randrange(len(parts)))
-    return parts
 
 
 def judged_by_model(bench, message, header, payload):
@@ -209,10 +183,15 @@ class Senders:
     def _following(self, pdc):
         """The next part of a message, or anything."""
         if not pdc["parts"] and random.random() < 0.15:
-            pdc["parts"] = random_parts()
-        if pdc["parts"] and random.random() < 0.9:
-            return pdc["parts"].pop(0)
-        return random_traffic()
+            key, context = random.choice([100, 100, 101, 200, 201, 102, 103]), random.choice([0, 0, 0, 3])
+            place = 64 + (0x10_0000 if key in (101, 201) else 0)
+            same = {"memory_key": key, "buffer_offset": place, "resource_index": context, "pid_on_fep": PID + context}
+            pdc["parts"] = random_parts(PAYLOAD, same)
+        if not pdc["parts"] or random.random() < 0.1:
+            return random_traffic()
+        part = pdc["parts"].pop(0)
+        header, payload = request(part.opcode, part.length, part.payload_length, **part.fields)
+        return part.spoil(header), payload
 
     def _note(self, pdc, header, payload, verdict):
         if verdict.kind == "accepted":
@@ -283,7 +262,7 @@ class Scoreboard:
         """The orders of a request that got as far as its key."""
         if not (header["flags"] & DELIVERY_COMPLETE and header["flags"] & END):
             return
-        fetches = header["opcode"] not in (WRITE, ATOMIC)
+        fetches = header["opcode"] not in (WRITE, ATOMIC, LONG_ATOMIC)
         only_reads = header["opcode"] == READ or (
             header["opcode"] == FETCHING and header["atomic_opcode"] == AtomicOpcode.READ
         )

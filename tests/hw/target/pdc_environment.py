@@ -407,7 +407,7 @@ class Senders:
         header["retx"] = int(random.random() < 0.2)
         header["clear_psn_offset"] = -random.choice([1, 1, 1, WINDOW, WINDOW + 1, 0, -5, 0x7FFF]) & 0xFFFF
         header["is_control"] = int(random.random() < 0.06)
-        header["flags"] = random.choice([3, 3, 7, 1, 5, 5, 2, 2, 6, 0])
+        header["flags"] = random.choice([*[3, 7] * 5, 5, 5, 2, 2, 1, 6, 0])
         header["opcode"] = random.choice([1, *MESSAGES, random.getrandbits(6)])
         header["resource_index"] = random.randrange(CONTEXTS + 2)
         header["initiator"] = random.getrandbits(32)

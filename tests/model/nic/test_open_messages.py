@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
-from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode, SesFlags, message_place
+from amoeba_model.wire.uet import (
+    AtomicDatatype,
+    AtomicOpcode,
+    NackCode,
+    RequestOpcode,
+    ReturnCode,
+    SesFlags,
+    message_place,
+)
 
 from tests.support.raw_driver import Buffer, Pair
 from tests.support.stranger import Stranger
@@ -195,8 +204,8 @@ def test_a_first_packet_that_is_no_part_is_refused(bench: Bench, size: int) -> N
     assert bench.region[:] == bytes(SIZE)
 
 
-def test_only_a_write_may_have_several_packets(bench: Bench) -> None:
-    for opcode in {*range(64)} - {RequestOpcode.WRITE, RequestOpcode.MSG_ERROR}:
+def test_other_messages_have_one_packet(bench: Bench) -> None:
+    for opcode in {*range(64)} - {1, RequestOpcode.MSG_ERROR, 0x30, 0x31, 0x32}:
         for flags in (0, START, END):
             answer = bench.stranger.ask(bytes(8), opcode=opcode, flags=flags, request_length=16)
             assert answer.header.return_code == OP_VIOLATION, (opcode, flags)
@@ -292,6 +301,122 @@ def test_operands_refused_halfway_end_the_message_with_a_msg_error(pair: Pair) -
     ]
     assert (sent[1].header_data, sent[1].request_length) == (message_place(0, PAGE), 10_000)
     assert sent[0].message_id == sent[1].message_id
+
+
+ATOMICS = [
+    (DescriptorOpcode.ATOMIC, Op.FI_SUM, RequestOpcode.AMOEBA_ATOMIC),
+    (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, RequestOpcode.AMOEBA_FETCHING_ATOMIC),
+    (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, RequestOpcode.AMOEBA_COMPARE_ATOMIC),
+]
+COUNT = 2048
+
+
+def execute(pair: Pair, opcode: DescriptorOpcode, op: Op, count: int, region: Buffer) -> tuple[int, Buffer]:
+    """Execute an atomic of ones on the first so many numbers; its status, and its result."""
+    ones, result = pair.initiator.buffer(8 * count), pair.initiator.buffer(8 * count)
+    ones[0] = (1).to_bytes(8, "little") * count
+    zeros = pair.initiator.buffer(8 * count)
+    entry = pair.local.execute(
+        opcode=opcode, op=op, datatype=Datatype.FI_UINT64, length=8 * count, local=ones.address,
+        compare=zeros.address, result=result.address, remote_address=region.address, remote_key=Pair.KEY,
+    )  # fmt: skip
+    return entry["status"], result
+
+
+@pytest.mark.parametrize(("opcode", "op", "ses_opcode"), ATOMICS)
+def test_a8_an_atomic_beyond_its_region_is_refused_whole(
+    pair: Pair, opcode: DescriptorOpcode, op: Op, ses_opcode: RequestOpcode
+) -> None:
+    region = pair.memory(8 * COUNT)
+    pair.network.recording = True
+    status, result = execute(pair, opcode, op, COUNT + 1, region)
+    assert status == ReturnCode.BAD_ADDR
+    assert region[:] == result[: 8 * COUNT] == bytes(8 * COUNT)
+    sent = [frame.header for frame in map(decode, frames_of(pair)) if isinstance(frame, DecodedFrame)]
+    assert {(header.opcode, header.request_length, header.message_id) for header in sent} == {
+        (ses_opcode, 8 * (COUNT + 1), 0)
+    }
+    assert (sent[0].flags & 3, sent[1].flags & 3, sent[-1].flags & 3) == (START, 0, END)
+
+
+@pytest.mark.parametrize(("opcode", "op", "ses_opcode"), ATOMICS)
+def test_an_atomic_of_several_packets_is_executed_once(
+    pair: Pair, opcode: DescriptorOpcode, op: Op, ses_opcode: RequestOpcode
+) -> None:
+    region = pair.memory(8 * COUNT)
+    before = (0 if op == Op.FI_CSWAP else 7).to_bytes(8, "little") * COUNT
+    region[0] = before
+    status, result = execute(pair, opcode, op, COUNT, region)
+    assert status == OK
+    assert region[:] == (1 if op == Op.FI_CSWAP else 8).to_bytes(8, "little") * COUNT
+    assert result[:] == (bytes(8 * COUNT) if opcode == DescriptorOpcode.ATOMIC else before)
+
+
+def test_reading_atomics_of_several_packets_are_messages_of_their_own(pair: Pair) -> None:
+    region = pair.memory(8 * COUNT, fill=3)
+    pair.network.recording = True
+    status, result = execute(pair, DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, COUNT, region)
+    assert (status, result[:]) == (OK, region[:])
+    sent = [frame.header for frame in map(decode, frames_of(pair)) if isinstance(frame, DecodedFrame)]
+    assert {(header.opcode, header.flags & 3) for header in sent} == {(RequestOpcode.FETCHING_ATOMIC, START | END)}
+
+
+def test_a_long_atomic_tells_of_all_its_bytes(pair: Pair) -> None:
+    region, ones = pair.memory(8 * COUNT), pair.initiator.buffer(8 * COUNT)
+    status = pair.local.execute(
+        opcode=DescriptorOpcode.ATOMIC, op=Op.FI_SUM, datatype=Datatype.FI_UINT64, length=8 * COUNT, compare=DATA,
+        flags=DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE, local=ones.address,
+        remote_address=region.address, remote_key=Pair.KEY,
+    )["status"]  # fmt: skip
+    event = pair.remote.poll_event()
+    assert event is not None
+    assert (status, event["kind"], event["data"]) == (OK, EventKind.REMOTE_ATOMIC, DATA)
+    assert (event["length"], event["address"]) == (8 * COUNT, region.address)
+
+
+ATOMIC_PART = {
+    "opcode": RequestOpcode.AMOEBA_ATOMIC, "atomic_opcode": AtomicOpcode.SUM, "request_length": 48,
+    "atomic_datatype": AtomicDatatype.UINT64, "message_id": 3, "flags": START,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("size", "fields", "code"),
+    [
+        (16, {}, OK),
+        (16, {"request_length": 44}, ReturnCode.AMO_UNSUPPORTED_SIZE),
+        (12, {}, ReturnCode.AMO_UNSUPPORTED_SIZE),
+        (0, {}, OP_VIOLATION),
+        (48, {}, OP_VIOLATION),
+        (16, {"opcode": RequestOpcode.AMOEBA_FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.CSWAP}, 0xF),
+        (0, {"opcode": RequestOpcode.AMOEBA_FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.READ}, OP_VIOLATION),
+        (8, {"opcode": RequestOpcode.AMOEBA_FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.READ}, 0x11),
+        (16, {"opcode": RequestOpcode.AMOEBA_COMPARE_ATOMIC, "atomic_opcode": AtomicOpcode.CSWAP}, OK),
+        (17, {"opcode": RequestOpcode.AMOEBA_COMPARE_ATOMIC, "atomic_opcode": AtomicOpcode.CSWAP}, 0x11),
+        (4096, {"opcode": RequestOpcode.AMOEBA_COMPARE_ATOMIC, "atomic_opcode": AtomicOpcode.CSWAP}, OP_VIOLATION),
+    ],
+)
+def test_parts_of_atomics_are_whole_elements(bench: Bench, size: int, fields: dict[str, Any], code: int) -> None:
+    place = {"buffer_offset": bench.region.address}
+    assert bench.stranger.ask(bytes(size), **{**ATOMIC_PART, **place, **fields}).header.return_code == code
+
+
+def test_a_part_that_the_host_refuses_fails_the_rest_of_the_message(bench: Bench) -> None:
+    memory, device = Buffer(2 * PAGE), bench.pair.target.device
+    device.grant(memory.address, PAGE)
+    bench.pair.target.key(Pair.KEY, memory.address, 2 * PAGE)
+
+    def part(at: int, flags: int) -> int:
+        place = {"buffer_offset": memory.address + PAGE - 16, "flags": flags}
+        field = message_place(16, at) if at else DATA
+        return bench.stranger.ask(bytes(16), **{**ATOMIC_PART, **place, "header_data": field}).header.return_code
+
+    assert [part(0, START | HEADER_DATA), part(16, 0)] == [OK, ReturnCode.HOST_UNSUCCESS_CMPL]
+    device.grant(memory.address + PAGE, PAGE)
+    assert part(32, END) == ReturnCode.HOST_UNSUCCESS_CMPL
+    bench.assert_nothing_is_told()
+    assert [part(0, START | HEADER_DATA), part(16, 0), part(32, END)] == [OK] * 3
+    assert [event["length"] for event in bench.events()] == [48]
 
 
 def frames_of(pair: Pair) -> list[bytes]:
