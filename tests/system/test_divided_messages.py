@@ -1,19 +1,27 @@
-"""Messages of several packets on every device: random WRITEs in parts, right and wrong, and one of 10,000 bytes."""
+"""Messages of several packets, by model and RTL: random WRITEs in parts, right and wrong, and long atomics.
+
+The RTL is the smallest NIC, with packets of 1,024 bytes.
+"""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.nic import ModelDevice
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import BUILDS, NicParameters
 from amoeba_model.wire.uet import ReturnCode, SesFlags, message_place
 
-from tests.support.raw_driver import Buffer, Pair
+from tests.support.raw_driver import Buffer, Pair, connect
 from tests.support.stranger import Stranger
 
 OK = ReturnCode.OK
 START, END, HEADER_DATA = SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE, SesFlags.HEADER_DATA
 SIZE = 1 << 14
+TINY = BUILDS["tiny"]
 LIES: list[Callable[[dict[str, Any]], dict[str, Any]]] = [
     lambda fields: {"message_id": fields["message_id"] ^ 1},
     lambda fields: {"request_length": fields["request_length"] + 1},
@@ -28,9 +36,23 @@ LIES: list[Callable[[dict[str, Any]], dict[str, Any]]] = [
 """Ways in which a part behind the first one does not continue its message."""
 
 
+def _rtl(parameters: NicParameters) -> SimulatedDevice:
+    from amoeba_sim.rtl import open_rtl
+
+    return open_rtl(parameters, host_latency=40)
+
+
+@pytest.fixture(params=[ModelDevice, _rtl], ids=["model", "tiny"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    pair = connect(request.param, request.param, TINY)
+    yield pair
+    for nic in (pair.initiator, pair.target):
+        nic.device.close()
+
+
 def parts_of(generator: random.Random, region: Buffer, number: int) -> list[tuple[bytes, dict[str, Any]]]:
     """Payload and fields of each packet of a random WRITE."""
-    sizes = [generator.choice((1, 8, 33, 4096)) for _ in range(generator.randint(2, 4))]
+    sizes = [generator.choice((1, 8, 33, TINY.payload)) for _ in range(generator.randint(2, 4))]
     content, same = generator.randbytes(sum(sizes)), {"message_id": number, "request_length": sum(sizes)}
     same["buffer_offset"] = region.address + generator.randrange(SIZE - sum(sizes))
     flags, parts, at = generator.choice((0, HEADER_DATA)), [], 0
@@ -44,8 +66,8 @@ def parts_of(generator: random.Random, region: Buffer, number: int) -> list[tupl
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_message_is_told_whole_or_not_at_all(device_pair: Pair, seed: int) -> None:
-    pair, generator = device_pair, random.Random(seed)
+def test_a_message_is_told_whole_or_not_at_all(pair: Pair, seed: int) -> None:
+    generator = random.Random(seed)
     context = pair.target.context(event_size=4)
     region = pair.memory(SIZE)
     pair.target.key(Pair.KEY ^ 1, region.address, SIZE)
@@ -74,8 +96,7 @@ def test_a_message_is_told_whole_or_not_at_all(device_pair: Pair, seed: int) -> 
     assert told > 5
 
 
-def test_a7_a_write_of_ten_thousand_bytes_is_reported_with_its_length(device_pair: Pair) -> None:
-    pair = device_pair
+def test_a7_a_write_of_ten_thousand_bytes_is_reported_with_its_length(pair: Pair) -> None:
     context = pair.target.context(event_size=4)
     region, source = pair.memory(SIZE), pair.initiator.buffer(SIZE, fill=0x5A)
     status = pair.local.execute(
@@ -88,8 +109,30 @@ def test_a7_a_write_of_ten_thousand_bytes_is_reported_with_its_length(device_pai
     assert region[:10_001] == source[:10_000] + b"\0"
 
 
-def test_operands_refused_halfway_end_the_message_without_an_event(device_pair: Pair) -> None:
-    pair = device_pair
+ATOMICS = {DescriptorOpcode.ATOMIC: Op.FI_SUM, DescriptorOpcode.FETCH_ATOMIC: Op.FI_SUM,
+           DescriptorOpcode.COMPARE_ATOMIC: Op.FI_CSWAP}  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", ATOMICS, ids=lambda opcode: opcode.name)
+def test_a8_a_long_atomic_is_executed_once_or_refused_whole(pair: Pair, opcode: DescriptorOpcode) -> None:
+    count = 5 * TINY.payload // 16  # two and a half packets, or five of a compare atomic
+    region, result = pair.memory(8 * count), pair.initiator.buffer(8 * count)
+    ones, zeros = pair.initiator.buffer(8 * count + 8), pair.initiator.buffer(8 * count + 8)
+    ones[0] = (1).to_bytes(8, "little") * (count + 1)
+    atomic = {"opcode": opcode, "op": ATOMICS[opcode], "datatype": Datatype.FI_UINT64, "remote_key": Pair.KEY,
+              "remote_address": region.address, "local": ones.address, "compare": zeros.address,
+              "result": result.address}  # fmt: skip
+    assert pair.local.execute(**atomic, length=8 * count + 8)["status"] == ReturnCode.BAD_ADDR
+    assert region[:] == bytes(8 * count)
+    assert pair.local.execute(**atomic, length=8 * count)["status"] == OK
+    assert region[:] == ones[: 8 * count]
+    assert pair.local.execute(**atomic, length=8 * count)["status"] == OK
+    swapped = opcode == DescriptorOpcode.COMPARE_ATOMIC
+    assert region[:] == (1 if swapped else 2).to_bytes(8, "little") * count
+    assert result[:] == (bytes(8 * count) if opcode == DescriptorOpcode.ATOMIC else ones[: 8 * count])
+
+
+def test_operands_refused_halfway_end_the_message_without_an_event(pair: Pair) -> None:
     context = pair.target.context(event_size=4)
     region, source = pair.memory(SIZE), Buffer(SIZE, fill=0x5A)
     pair.initiator.device.grant(source.address, 4096)
