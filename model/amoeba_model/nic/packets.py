@@ -24,7 +24,7 @@ from amoeba_model.wire.uet import (
     message_place,
 )
 
-__all__ = ["OperandStage", "PacketNumberer", "Packetizer"]
+__all__ = ["OperandStage", "PacketNumberer", "Packetizer", "ses_opcode_of"]
 
 _REQUESTS_SENT = Counter.REQUESTS_SENT.value
 _RETRANSMISSIONS = Counter.RETRANSMISSIONS.value
@@ -94,7 +94,7 @@ class Packetizer:
     def cut(self, request: Request, peer: Peer) -> Packet:
         """Cut the request's next packet, which takes a place in the peer's window; for a failed peer, its last."""
         opcode, position = request.opcode, request.position
-        ses_opcode = _ses_opcode(request, self._payload)
+        ses_opcode = ses_opcode_of(request, self._payload)
         if opcode == _CLOSE or peer.failed:
             size, is_last = 0, True
         else:
@@ -242,7 +242,7 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     return header
 
 
-def _ses_opcode(request: Request, payload: int) -> int:
+def ses_opcode_of(request: Request, payload: int) -> int:
     """Return the SES opcode of a request; ``payload``: most bytes of a packet.
 
     UET's compare-and-swap extension carries one element of up to 16 bytes, and its atomics have one packet. Vendor
