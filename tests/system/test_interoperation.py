@@ -305,9 +305,12 @@ def test_row_5_immediate_data_is_in_the_first_packet(bench: Bench) -> None:
     target = bench.target()
     flags = DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE
     length = bench.nic.parameters.payload + 1
-    bench.execute(target, DescriptorOpcode.WRITE, length=length, remote_address=0, flags=flags, compare=0xDA7A)
+    write = {"length": length, "remote_address": 0, "flags": flags, "compare": 0xDA7A}
+    assert bench.execute(target, DescriptorOpcode.WRITE, **write) == 1
+    assert target.memory[: length + 1] == CONTENT[:length] + CONTENT[length : length + 1]
     assert [bool(request.flags & uet.HEADER_DATA) for request in target.requests] == [True, False]
-    assert target.requests[0].field == 0xDA7A
+    assert [request.field for request in target.requests] == [0xDA7A, 1 << 32 | length - 1]
+    assert {(request.length, request.message, request.offset) for request in target.requests} == {(length, 0, 0)}
 
 
 # Row 6. The smallest NIC's window is too small for it.
