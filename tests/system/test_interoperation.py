@@ -305,12 +305,12 @@ def test_row_5_immediate_data_is_in_the_first_packet(bench: Bench) -> None:
     target = bench.target()
     flags = DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE
     length = bench.nic.parameters.payload + 1
-    write = {"length": length, "remote_address": 0, "flags": flags, "compare": 0xDA7A}
+    write = {"length": length, "remote_address": 0x1001, "flags": flags, "compare": 0xDA7A}
     assert bench.execute(target, DescriptorOpcode.WRITE, **write) == 1
-    assert target.memory[: length + 1] == CONTENT[:length] + CONTENT[length : length + 1]
+    assert target.memory[0x1001 : 0x1001 + length] == CONTENT[:length]
     assert [bool(request.flags & uet.HEADER_DATA) for request in target.requests] == [True, False]
     assert [request.field for request in target.requests] == [0xDA7A, 1 << 32 | length - 1]
-    assert {(request.length, request.message, request.offset) for request in target.requests} == {(length, 0, 0)}
+    assert {(request.length, request.message, request.offset) for request in target.requests} == {(length, 0, 0x1001)}
 
 
 # Row 6. The smallest NIC's window is too small for it.
