@@ -9,12 +9,13 @@ local PDS_ROD_REQ = 3
 local PDS_ACK = 7
 local PDS_NACK = 10
 local PDS_CONTROL = 11
+local START = 1
 local NEXT_NONE = 0
 local NEXT_REQUEST_STD = 3
 local NEXT_RESPONSE = 4
 local NEXT_RESPONSE_DATA = 5
 local RESPONSE_DEFAULT = 0
-local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }
+local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true, [49] = true, [50] = true }
 
 local enums = {
   PdsType = {
@@ -99,6 +100,8 @@ local enums = {
     [14] = "TSEND_FETCH_ATOMIC",
     [15] = "MSG_ERROR",
     [48] = "AMOEBA_COMPARE_ATOMIC",
+    [49] = "AMOEBA_ATOMIC",
+    [50] = "AMOEBA_FETCHING_ATOMIC",
   },
   ResponseOpcode = {
     [0] = "DEFAULT",
@@ -407,6 +410,71 @@ local headers = {
       proto = ProtoField.uint32("amoeba_uet.ses_request.request_length", "request_length", base.DEC, nil),
       flags = {} },
   } },
+  ses_request_part = { title = "ses_request_part", size = 44, fields = {
+    { name = "opcode", start = 0, length = 1,
+      divisor = 1, modulus = 64,
+      proto = ProtoField.uint8("amoeba_uet.ses_request_part.opcode", "opcode", base.DEC, enums.RequestOpcode, 0x3f),
+      flags = {} },
+    { name = "version", start = 1, length = 1,
+      divisor = 64, modulus = 4,
+      proto = ProtoField.uint8("amoeba_uet.ses_request_part.version", "version", base.DEC, nil, 0xc0),
+      flags = {} },
+    { name = "flags", start = 1, length = 1,
+      divisor = 1, modulus = 64,
+      proto = ProtoField.uint8("amoeba_uet.ses_request_part.flags", "flags", base.HEX, nil, 0x3f),
+      flags = {
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.delivery_complete", "DELIVERY_COMPLETE", 8, nil, 0x20),
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.initiator_error", "INITIATOR_ERROR", 8, nil, 0x10),
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.relative", "RELATIVE", 8, nil, 0x8),
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.header_data", "HEADER_DATA", 8, nil, 0x4),
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.end_of_message", "END_OF_MESSAGE", 8, nil, 0x2),
+        ProtoField.bool("amoeba_uet.ses_request_part.flags.start_of_message", "START_OF_MESSAGE", 8, nil, 0x1),
+      } },
+    { name = "message_id", start = 2, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.ses_request_part.message_id", "message_id", base.DEC, nil),
+      flags = {} },
+    { name = "ri_generation", start = 4, length = 1,
+      divisor = 1, modulus = 256,
+      proto = ProtoField.uint8("amoeba_uet.ses_request_part.ri_generation", "ri_generation", base.DEC, nil),
+      flags = {} },
+    { name = "job_id", start = 5, length = 3,
+      divisor = 1, modulus = 16777216,
+      proto = ProtoField.uint24("amoeba_uet.ses_request_part.job_id", "job_id", base.DEC, nil),
+      flags = {} },
+    { name = "pid_on_fep", start = 8, length = 2,
+      divisor = 1, modulus = 4096,
+      proto = ProtoField.uint16("amoeba_uet.ses_request_part.pid_on_fep", "pid_on_fep", base.DEC, nil, 0xfff),
+      flags = {} },
+    { name = "resource_index", start = 10, length = 2,
+      divisor = 1, modulus = 4096,
+      proto = ProtoField.uint16("amoeba_uet.ses_request_part.resource_index", "resource_index", base.DEC, nil, 0xfff),
+      flags = {} },
+    { name = "buffer_offset", start = 12, length = 8,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint64("amoeba_uet.ses_request_part.buffer_offset", "buffer_offset", base.HEX, nil),
+      flags = {} },
+    { name = "initiator", start = 20, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.ses_request_part.initiator", "initiator", base.DEC, nil),
+      flags = {} },
+    { name = "memory_key", start = 24, length = 8,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint64("amoeba_uet.ses_request_part.memory_key", "memory_key", base.HEX, nil),
+      flags = {} },
+    { name = "payload_length", start = 34, length = 2,
+      divisor = 1, modulus = 16384,
+      proto = ProtoField.uint16("amoeba_uet.ses_request_part.payload_length", "payload_length", base.DEC, nil, 0x3fff),
+      flags = {} },
+    { name = "message_offset", start = 36, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.ses_request_part.message_offset", "message_offset", base.DEC, nil),
+      flags = {} },
+    { name = "request_length", start = 40, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.ses_request_part.request_length", "request_length", base.DEC, nil),
+      flags = {} },
+  } },
   atomic_extension = { title = "atomic_extension", size = 4, fields = {
     { name = "opcode", start = 0, length = 1,
       divisor = 1, modulus = 256,
@@ -548,7 +616,11 @@ end
 
 local function dissect_request(tree, tvb, offset)
   local values
-  values, offset = add_header(tree, tvb, offset, headers.ses_request)
+  local header = headers.ses_request
+  if tvb:len() > offset + 1 and tvb(offset + 1, 1):uint() % 2 < START then
+    header = headers.ses_request_part
+  end
+  values, offset = add_header(tree, tvb, offset, header)
   if values == nil then
     return nil
   end

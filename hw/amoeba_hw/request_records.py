@@ -3,7 +3,14 @@
 from amaranth.hdl import Mux
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
-from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, MESSAGE_REQUESTS, ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import (
+    DIVISIBLE_REQUESTS,
+    MESSAGE_REQUESTS,
+    RequestOpcode,
+    ResponseOpcode,
+    ReturnCode,
+    SesFlags,
+)
 
 from amoeba_hw.byte_order import SWAP_BITS
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
@@ -31,7 +38,10 @@ __all__ = [
     "RECEIVE_REPLY",
     "SEQUENCED_REQUEST",
     "acknowledges",
+    "gives_up",
+    "is_divisible",
     "is_message",
+    "message_extent",
     "modified_length",
     "refuses",
     "response_opcode",
@@ -123,8 +133,9 @@ ANSWER = data.StructLayout(
         "message_id": 16,
         "job_id": 24,
         "return_code": 6,  # NULL of a CLOSE_COMMAND
-        "request_length": 32,  # bytes of memory concerned
-        "is_extended": 1,  # the request has a compare-and-swap extension
+        "request_length": 32,
+        "length": 14,  # bytes of memory that the packet concerns
+        "continues": 1,  # the packet is a message's, behind its first one
         "swap": SWAP_BITS,  # brings the data into network order, as of amoeba_hw.byte_order
         "executed": 1,  # the memory engine has a result; otherwise the return code is final
         "returns_data": 1,
@@ -227,6 +238,22 @@ def is_message(header):
     return ~header.is_control & header.opcode.matches(*sorted(opcode.value for opcode in MESSAGE_REQUESTS))
 
 
+def message_extent(header):
+    """Whether a request (FRAME_HEADER) has START, and whether END."""
+    return tuple((header.flags & flag.value) != 0 for flag in (SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE))
+
+
+def is_divisible(header):
+    """Whether a message of the request's opcode may have several packets."""
+    return header.opcode.matches(*sorted(opcode.value for opcode in DIVISIBLE_REQUESTS))
+
+
+def gives_up(header):
+    """Whether the request ends a message before its last packet: a MSG_ERROR."""
+    starts, ends = message_extent(header)
+    return (header.opcode == RequestOpcode.MSG_ERROR.value) & ends & ~starts
+
+
 def acknowledges(header, destination):
     """Statements that address an acknowledgement: ``header`` (FRAME_HEADER) answers ``destination``.
 
@@ -244,8 +271,7 @@ def response_opcode(return_code, has_data):
 
 def modified_length(answer, return_code):
     """Return the ``modified_length`` of an ANSWER with that return code: the request's ``request_length`` if OK."""
-    length = Mux(answer.is_extended, CSWAP_VALUES_SIZE, answer.request_length)
-    return Mux(return_code == ReturnCode.OK.value, length, 0)
+    return Mux(return_code == ReturnCode.OK.value, answer.request_length, 0)
 
 
 def refuses(header, nack):

@@ -52,6 +52,7 @@ from tests.formal.target import (
     CountOrdersSpec,
     EventCreditsSpec,
     KeptAnswerSpec,
+    OpenMessagesSpec,
     ReceiversSpec,
     SequenceSpec,
 )
@@ -266,6 +267,14 @@ PROOFS = [
         SequenceSpec,
         "combinational",
         1,
+    ),
+    *_with_covers(
+        "open_messages",
+        "OpenMessages of 2 PDCs: a packet without START passes exactly where it continues the message that the "
+        "packet accepted before it began or continued, and then with the immediate data of its first packet",
+        OpenMessagesSpec,
+        "bmc",
+        6,
     ),
     *_with_covers(
         "gap_store",

@@ -134,7 +134,7 @@ class WindowCreditsSpec(wiring.Component):
 
 class PacketLogSpec(wiring.Component):
     """A packet's record is read until ``window`` packets of its PDC came after it, through either side;
-    and so is what was noted of its answer, since it was written for the first time.
+    and so is what was noted of its answer, since it was written for the first time. At any time its message is read.
     """
 
     def __init__(self, peers=2, window=4):
@@ -177,8 +177,13 @@ class PacketLogSpec(wiring.Component):
             # What is unanswered was written, and nothing else since.
             Assume(~self.note | (self.note_peer != self.chosen_peer) | note_near),
         ]
+        message_id, expected_id, names = Signal(16), Signal(16), Signal()
         with m.If(self.write & mine):
-            m.d.sync += [noted.eq(1), entry.eq(self.write_entry)]
+            m.d.sync += [noted.eq(1), entry.eq(self.write_entry), message_id.eq(self.write_message_id)]
+        m.d.sync += [
+            names.eq(noted & (self.named_peer == self.chosen_peer) & (self.named_psn == self.chosen_psn)),
+            expected_id.eq(message_id),
+        ]
         answer = Signal(NOTE)
         is_known = Signal()
         with m.If(self.write & self.write_new & mine):
@@ -205,6 +210,8 @@ class PacketLogSpec(wiring.Component):
             Assert(dut.resend_granted == ~self.answer_read),
             Assert(~asked | (dut.entry == expected)),
             Assert(~knows | (dut.noted == expected_note)),
+            Assert(~names | (dut.named_message_id == expected_id)),
+            Cover(names & asked),
             Cover(knows & dut.noted.noted),
             Cover(asked & by_resend),
             Cover(asked & ~by_resend),

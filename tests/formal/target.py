@@ -10,6 +10,7 @@ from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_credits import EventCredits
+from amoeba_hw.target.open_messages import OpenMessages
 from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
@@ -22,6 +23,7 @@ __all__ = [
     "CountOrdersSpec",
     "EventCreditsSpec",
     "KeptAnswerSpec",
+    "OpenMessagesSpec",
     "ReceiversSpec",
     "SequenceSpec",
 ]
@@ -96,6 +98,8 @@ class SequenceSpec(wiring.Component):
         # The last packet of a connection, of which this is not the next one nor was the last.
         former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
+        starts_message, ends_message, has_data = (packet.flags[number] for number in (0, 1, 2))
+        pending = ~ends_message & Mux(starts_message, has_data, before.data_pending & ~verdict.opens)
         drops_aloud = same & ~is_next & verdict.dropped_sequence & verdict.nack
         reads = ~packet.is_control & (packet.opcode == RequestOpcode.READ.value)
         again = Mux(reads, Mux(asked_behind[31], packet.psn, before.asked), before.expected)
@@ -120,6 +124,8 @@ class SequenceSpec(wiring.Component):
             Assert(verdict.opens | (after.start == before.start)),
             Assert(~verdict.opens | (after.start == packet.psn)),
             Assert(~verdict.opens | verdict.accepted | (after.expected == packet.psn)),
+            # Whether a message has begun with immediate data, and not ended, is known from accepted packets alone.
+            Assert(after.data_pending == Mux(verdict.accepted, pending, before.data_pending & ~verdict.opens)),
             # Kept is only a packet that comes too early, by less than the window, once, and where there is a slot.
             Assert(~verdict.kept | (same & ~before.closed & fits & self.has_slot & ~self.held)),
             Assert(~verdict.kept | ((ahead != 0) & (ahead < WINDOW))),
@@ -471,3 +477,64 @@ class ReceiversSpec(wiring.Component):
                     rings = self.contexts[other]
                     able = rings.enable & (rings.event_base != 0) & (rings.unexpected_base != 0)
                     m.d.comb += [Assert(receiver.context == other), Assert(takes_messages == able)]
+
+
+class OpenMessagesSpec(wiring.Component):
+    """OpenMessages of two PDCs: a packet without START passes exactly where the one accepted before it, of the same
+    PDC, passed as a part of the same message that ends where this one begins.
+
+    A PDC's epochs never return here. Each packet is looked up as ``following`` before it is in hand.
+    """
+
+    _PDCS = 2
+
+    def __init__(self):
+        self._dut = OpenMessages(self._PDCS)
+        members = self._dut.signature.members
+        inputs = {name: member for name, member in members.items() if member.flow == In}
+        super().__init__({**inputs, "chosen": In(range(self._PDCS))})
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        for name in dut.signature.members:
+            if dut.signature.members[name].flow == In:
+                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        chosen, looked_up, begun = Signal.like(self.chosen), Signal.like(self.pdc), Signal()
+        m.d.sync += [chosen.eq(self.chosen), begun.eq(1)]
+        with m.If(self.advance):
+            m.d.sync += looked_up.eq(self.following)
+        ready = Signal()
+        with m.If(self.advance):
+            m.d.sync += ready.eq(1)
+        m.d.comb += [
+            Assume(~begun | (chosen == self.chosen)),
+            # The packet in hand is the one that was looked up.
+            Assume(~ready | (self.pdc == looked_up)),
+            Assume(ready | ~self.accepted),
+            Assume(~self.passed | ~(dut.stray | dut.other_key)),
+        ]
+        before, is_open, received = Signal.like(self.packet), Signal(), Signal(32)
+        has_data, data = Signal(), Signal(64)
+        mine, packet = self.pdc == self.chosen, self.packet
+        with m.If(self.advance & self.accepted & mine):
+            m.d.sync += [
+                before.eq(packet),
+                is_open.eq(self.passed & ~packet.ends),
+                received.eq(packet.offset + packet.size),
+            ]
+            with m.If(packet.starts):
+                m.d.sync += [has_data.eq(packet.has_data), data.eq(packet.data)]
+        same = (before.epoch == packet.epoch) & (before.identity.as_value() == packet.identity.as_value())
+        continues = is_open & same & (received == packet.offset)
+        part = ready & mine & ~packet.starts
+        m.d.comb += [
+            Assert(~part | (dut.stray == ~continues)),
+            Assert(~part | (dut.other_key == (continues & (before.key != packet.key)))),
+            Assert(~(ready & mine & packet.starts) | ~(dut.stray | dut.other_key)),
+            Assert(~(part & continues) | ((dut.has_data == has_data) & (dut.data == data))),
+            Cover(part & continues & has_data & (received == 7) & packet.ends),
+            Cover(part & dut.other_key),
+        ]
+        return m

@@ -33,8 +33,9 @@ OWN_MAC = 0x02_00_00_00_00_07
 OWN_IP = 0x0A_00_00_07
 MAC, PEER_IP = 0x02_AB_CD_EF_01_02, 0x0A_00_FF_FE
 
-WITH_ATOMIC_EXTENSION = (3, 4, 0xD, 0xE, 0x30)
-"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, AMOEBA_COMPARE_ATOMIC."""
+WITH_ATOMIC_EXTENSION = (3, 4, 0xD, 0xE, 0x30, 0x31, 0x32)
+"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, AMOEBA_COMPARE_ATOMIC, AMOEBA_ATOMIC and
+AMOEBA_FETCHING_ATOMIC."""
 
 
 def _mac(number):
@@ -180,7 +181,7 @@ _NOTHING = _random_fields(
 
 
 def random_request(payload):
-    opcode = random.choice([0, 1, 2, 3, 4, 5, 6, 9, 0xA, 0xD, 0xE, 0x30, 0x3F])
+    opcode = random.choice([0, 1, 2, 3, 4, 5, 6, 9, 0xA, 0xD, 0xE, 0x30, 0x31, 0x32, 0x3F])
     return {
         **_NOTHING,
         **_addressed(),

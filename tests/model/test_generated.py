@@ -107,7 +107,8 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         "local PDS_NACK = 10",
         "local PDS_CONTROL = 11",
         '[28] = "BAD_MKEY",',
-        "local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }",
+        "local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true, [49] = true, [50] ",
+        'ProtoField.uint16("amoeba_uet.ses_request_part.payload_length", "payload_length", base.DEC, nil, 0x3fff)',
         "local UDP_PORT = 4793",
     ],
 )

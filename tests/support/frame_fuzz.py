@@ -18,6 +18,7 @@ from amoeba_model.wire.uet import (
     NackCode,
     RequestOpcode,
     SesFlags,
+    message_place,
 )
 
 from tests.support.raw_driver import RawContext
@@ -167,16 +168,20 @@ class Attacker:
             flags=generator.choice(
                 (WHOLE,) * 12
                 + (WHOLE | SesFlags.HEADER_DATA,) * 3
-                + (WHOLE | SesFlags.RELATIVE, generator.getrandbits(6))
+                + (WHOLE | SesFlags.RELATIVE,)
+                + (generator.getrandbits(3),) * 4
+                + (generator.getrandbits(6),)
             ),
-            message_id=generator.getrandbits(16),
+            message_id=generator.choice((1, 1, generator.getrandbits(16))),
             job_id=generator.choice((self._context.job_id,) * 20 + (1,)),
             pid_on_fep=generator.choice((self._context.pid_on_fep,) * 20 + (2,)),
             resource_index=generator.choice((self._context.number,) * 20 + (generator.getrandbits(12),)),
             buffer_offset=generator.choice((0, 0, 64, generator.randrange(4096), generator.getrandbits(64))),
             initiator=generator.getrandbits(32),
             memory_key=generator.choice((self._key,) * 20 + (generator.getrandbits(64) | 1 << 63,)),
-            header_data=generator.getrandbits(64),
+            header_data=generator.choice(
+                (generator.getrandbits(64), *(message_place(size, offset) for offset in (0, size, 4096)))
+            ),
             request_length=length,
             atomic_opcode=atomic,
             atomic_datatype=generator.choice((*AtomicDatatype, 0x55)),

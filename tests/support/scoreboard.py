@@ -63,6 +63,12 @@ class Posted:
         return self.opcode in (DescriptorOpcode.READ, DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.COMPARE_ATOMIC)
 
     @property
+    def is_one_message(self) -> bool:
+        """Whether all its packets are one message; each packet that only reads is one of its own."""
+        reads = self.opcode == DescriptorOpcode.FETCH_ATOMIC and self.fields["op"] == Op.FI_ATOMIC_READ
+        return self.opcode != DescriptorOpcode.READ and not reads
+
+    @property
     def signals(self) -> bool:
         """Whether a completion tells that it went well."""
         flags = self.fields["flags"]
@@ -121,9 +127,16 @@ class Memory:
             closes = self._parts[psn][0].opcode == DescriptorOpcode.CLOSE
             assert closes == (code == ReturnCode.NULL), f"psn {psn:#x} was answered {code}"
             self._codes[psn] = OK if closes else code
+            self._check_message(psn, code)
             if code == OK:
                 self._execute(psn, *self._parts[psn])
         self._check_execution([psn for psn, code in checked if code == OK], executed)
+
+    def _check_message(self, psn: int, code: int) -> None:
+        """No part of a message is executed behind one that was refused."""
+        posted, part = self._parts[psn]
+        if posted.is_one_message and part.start and code == OK:
+            assert self._codes.get((psn - 1) % PSNS) == OK, f"psn {psn:#x} was executed, not the part before it"
 
     def _check_execution(self, accepted: list[int], executed: list[int]) -> None:
         """Accepted requests went through the atomic unit once, and those of one line only in the same order.
@@ -154,7 +167,8 @@ class Memory:
         if posted.has_result:
             self._data[psn] = old
         if posted.fields["flags"] & DescriptorFlags.IMMEDIATE and part.stop == posted.length:
-            address, length = self._address + place.start, part.stop - part.start
+            told = slice(0, posted.length) if posted.is_one_message else part
+            address, length = self._address + posted.place + told.start, told.stop - told.start
             kind = _KINDS[DescriptorOpcode(posted.opcode)]
             self.events.append((posted.fields["compare"], address, length, kind))
 

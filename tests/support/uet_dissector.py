@@ -12,8 +12,14 @@ NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_WITH_DATA = 0, 3, 4, 5
 CLOSE_COMMAND = 4
 ROD_OOO = 0x0D
 ECN_CAPABLE, CONGESTION, EXPEDITED = 2, 3, 46
-ATOMICS = (0x03, 0x04, 0x0D, 0x0E, 0x30)
-"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare atomic."""
+COMPARE_ATOMIC = 0x30
+ATOMICS = (0x03, 0x04, 0x0D, 0x0E, COMPARE_ATOMIC, 0x31, 0x32)
+"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare, long and long fetching atomics."""
+
+
+MSG_ERROR = 0x0F
+DIVISIBLE = (0x01, MSG_ERROR, COMPARE_ATOMIC, 0x31, 0x32)
+"""WRITE and Amoeba's atomics, whose messages may have several packets, and MSG_ERROR, which ends one."""
 
 
 class WireError(ValueError):
@@ -112,9 +118,11 @@ def _request(ses: bytes) -> dict[str, int | bytes]:
     offset, initiator, key, data, length = struct.unpack(">QIQQI", ses[12:44])
     _expect("reserved bits and version of a request", (opcode >> 6, flags >> 6, pid >> 12, index >> 12), (0,) * 4)
     _expect("ri_generation", generation_and_job >> 24, 0)
-    _expect("START and END of a request", flags & 3, 3)
-    if data and not flags & 0x04:
+    if flags & 3 != 3 and opcode not in DIVISIBLE:
+        raise WireError(f"START and END of opcode {opcode:#x}: expected 3, got {flags & 3}")
+    if flags & 1 and data and not flags & 0x04:
         raise WireError(f"header_data without its flag: expected 0, got {data:#x}")
+    _expect("START in a packet with HEADER_DATA", flags & 0x05, 0, 1, 5)
     found: dict[str, int | bytes] = {
         "opcode": opcode, "flags": flags, "message_id": message, "job_id": generation_and_job, "pid_on_fep": pid,
         "resource_index": index, "buffer_offset": offset, "initiator": initiator, "memory_key": key,
@@ -134,6 +142,13 @@ def _request(ses: bytes) -> dict[str, int | bytes]:
             _expect("length of the compare-and-swap extension", (len(rest), length), (32, 32))
             compare, swap = (int.from_bytes(rest[at : at + 16], "big") for at in (0, 16))
             return found | {"compare_value": compare, "swap_value": swap, "payload": b""}
+    if not flags & 1:
+        _expect("upper 18 bits of a packet's place in its message", data >> 46, 0)
+        size, at = data >> 32, data & 0xFFFF_FFFF
+        _expect("payload_length of a packet without START", size, len(rest) // (1 + (opcode == COMPARE_ATOMIC)))
+        ends = at + size == length or opcode == MSG_ERROR
+        _expect("END, by the packet's place in its message", flags >> 1 & 1, int(ends))
+        found |= {"payload_length": size, "message_offset": at}
     return found | {"payload": rest}
 
 

@@ -276,7 +276,6 @@ def test_row_4_the_nic_reads_more_than_an_ack_holds(bench: Bench) -> None:
     assert bench.result[:64] == CONTENT[0x40:0x80]
 
 
-@row(5)
 def test_row_5_a_peer_writes_a_message_of_three_packets(bench: Bench) -> None:
     payload = bench.nic.parameters.payload
     bench.initiator().message(uet.WRITE, CONTENT[: 2 * payload + 500], payload, key=KEY, offset=0x100)
@@ -302,14 +301,16 @@ def test_row_5_the_nic_sends_a_message_of_three_packets(bench: Bench) -> None:
     assert {(request.length, request.message) for request in target.requests} == {(length, 0)}
 
 
-@row(5)
 def test_row_5_immediate_data_is_in_the_first_packet(bench: Bench) -> None:
     target = bench.target()
     flags = DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE
     length = bench.nic.parameters.payload + 1
-    bench.execute(target, DescriptorOpcode.WRITE, length=length, remote_address=0, flags=flags, compare=0xDA7A)
+    write = {"length": length, "remote_address": 0x1001, "flags": flags, "compare": 0xDA7A}
+    assert bench.execute(target, DescriptorOpcode.WRITE, **write) == 1
+    assert target.memory[0x1001 : 0x1001 + length] == CONTENT[:length]
     assert [bool(request.flags & uet.HEADER_DATA) for request in target.requests] == [True, False]
-    assert target.requests[0].field == 0xDA7A
+    assert [request.field for request in target.requests] == [0xDA7A, 1 << 32 | length - 1]
+    assert {(request.length, request.message, request.offset) for request in target.requests} == {(length, 0, 0x1001)}
 
 
 # Row 6. The smallest NIC's window is too small for it.

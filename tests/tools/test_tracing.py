@@ -124,8 +124,9 @@ def test_a_long_write_is_one_operation_of_many_packets():
     _, operations = recorded(writes(20_000))
     (operation,) = operations
     payload = NicParameters().payload
-    lengths = [packet.header.request_length for packet in operation.packets]
+    lengths = [packet.header.payload_length for packet in operation.packets]
     assert lengths == [payload] * 4 + [20_000 - 4 * payload]
+    assert {packet.header.request_length for packet in operation.packets} == {20_000}
     assert operation.text == "WRITE, 20,000 B"
     assert operation.status == ReturnCode.OK
     assert [event.stage for _, event in operation.events] == [

@@ -51,6 +51,11 @@ _SES_OPCODES = {
     DescriptorOpcode.TAGGED_ATOMIC: RequestOpcode.TSEND_ATOMIC,
     DescriptorOpcode.TAGGED_FETCH_ATOMIC: RequestOpcode.TSEND_FETCH_ATOMIC,
 }
+_LONG_ATOMICS = {
+    DescriptorOpcode.ATOMIC: RequestOpcode.AMOEBA_ATOMIC,
+    DescriptorOpcode.FETCH_ATOMIC: RequestOpcode.AMOEBA_FETCHING_ATOMIC,
+}
+"""Atomics of several packets, which UET does not know."""
 
 
 class DescriptorCheck(wiring.Component):
@@ -185,8 +190,14 @@ class DescriptorCheck(wiring.Component):
         ]
         with m.Switch(descriptor.opcode):
             for opcode, ses_opcode in _SES_OPCODES.items():
+                if opcode not in _LONG_ATOMICS:
+                    with m.Case(opcode):
+                        m.d.sync += self.ses_opcode.eq(ses_opcode)
+            for opcode, ses_opcode in _LONG_ATOMICS.items():
                 with m.Case(opcode):
-                    m.d.sync += self.ses_opcode.eq(ses_opcode)
+                    # Each packet that only reads is a message of its own.
+                    is_long = (descriptor.length > self._parameters.payload) & (descriptor.op != Op.FI_ATOMIC_READ)
+                    m.d.sync += self.ses_opcode.eq(Mux(is_long, ses_opcode, _SES_OPCODES[opcode]))
             with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
                 m.d.sync += self.ses_opcode.eq(RequestOpcode.AMOEBA_COMPARE_ATOMIC)
                 with m.If(one_small_element):

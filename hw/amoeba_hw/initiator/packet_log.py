@@ -21,13 +21,15 @@ class PacketLog(wiring.Component):
 
     Members
     -------
-    write : in; write_peer, write_psn, write_entry, write_new : in
+    write : in; write_peer, write_psn, write_entry, write_new, write_message_id : in
         Pulse: a packet goes out; ``write_new``: for the first time, so nothing is noted of its answer.
     note : in; note_peer, note_psn, note_status : in; note_granted : out
         Pulse: a packet was answered before an older one, which NOTE says. Only where it is granted.
     answer_read : in; answer_peer, answer_psn : in; entry, noted : out
         ``entry`` and NOTE are the packet's one cycle later, also if they were written meanwhile in an earlier cycle
         than the read. Undefined for a packet that is not unanswered.
+    named_peer, named_psn : in; named_message_id : out
+        That of the packet one cycle later, in any cycle.
     resend_peer, resend_psn : in; resend_granted : out
         Likewise in cycles without ``answer_read``.
     """
@@ -43,6 +45,7 @@ class PacketLog(wiring.Component):
                 "write_psn": In(32),
                 "write_entry": In(shape),
                 "write_new": In(1),
+                "write_message_id": In(16),
                 "note": In(1),
                 "note_peer": In(range(peers)),
                 "note_psn": In(32),
@@ -53,6 +56,9 @@ class PacketLog(wiring.Component):
                 "answer_psn": In(32),
                 "entry": Out(shape),
                 "noted": Out(NOTE),
+                "named_peer": In(range(peers)),
+                "named_psn": In(32),
+                "named_message_id": Out(16),
                 "resend_peer": In(range(peers)),
                 "resend_psn": In(32),
                 "resend_granted": Out(1),
@@ -76,7 +82,20 @@ class PacketLog(wiring.Component):
         with m.Else():
             m.d.comb += read.addr.eq(self._place(self.resend_peer, self.resend_psn))
         self._elaborate_notes(m, read.addr)
+        self._elaborate_message_ids(m)
         return m
+
+    def _elaborate_message_ids(self, m):
+        # Read for the packet that an answer names, while the oldest one's entry is read.
+        m.submodules.message_ids = message_ids = memory.Memory(shape=16, depth=self._depth, init=[])
+        write, read = message_ids.write_port(), message_ids.read_port()
+        m.d.comb += [
+            write.en.eq(self.write),
+            write.addr.eq(self._place(self.write_peer, self.write_psn)),
+            write.data.eq(self.write_message_id),
+            read.addr.eq(self._place(self.named_peer, self.named_psn)),
+            self.named_message_id.eq(read.data),
+        ]
 
     def _elaborate_notes(self, m, address):
         # A memory of its own, written by others than the entries are.

@@ -1,12 +1,12 @@
 """Gives packets their place in their PDC, and their headers."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, SemanticControl, SesFlags
 
 from amoeba_hw.initiator.peer_table import ANSWERED
-from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, PayloadKind
+from amoeba_hw.initiator.records import DIVISIBLE, LOGGED_PACKET, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, FRAME_HEADER, PEER, TRACE_SLOT
 
 __all__ = ["PacketNumberer"]
@@ -29,8 +29,8 @@ class PacketNumberer(wiring.Component):
     failed : in, a bit per peer
         The PDC was given up.
     headers : FRAME_HEADER stream
-        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0, one that ``is_close`` a
-        control packet.
+        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0, or a MSG_ERROR behind the
+        first one of its message; one that ``is_close`` becomes a control packet.
     route, swallow : out; room : in
         To the PayloadGate, for each packet with payload, in the cycle before its header is on offer.
     storing : in; occupied : out
@@ -81,6 +81,7 @@ class PacketNumberer(wiring.Component):
         # How far a packet is from the oldest one, modulo 2**32: one that is older is very far.
         distance = Signal(32)
         outstanding = Signal(32)
+        message_id = Signal(16)
         m.d.comb += [
             self.send_index.eq(packet.ticket.peer),
             self.sent_index.eq(packet.ticket.peer),
@@ -88,6 +89,7 @@ class PacketNumberer(wiring.Component):
             self.log_peer.eq(packet.ticket.peer),
             self.log_psn.eq(psn),
             *(getattr(self.log_entry, name).eq(getattr(packet, name)) for name, _ in LOGGED_PACKET),
+            self.log_entry.message_id.eq(message_id),
             # A NO_OP brings no data.
             self.log_entry.returns_data.eq(packet.returns_data & ~packet.fault),
             psn.eq(Mux(packet.resend, packet.psn, self.send_psn)),
@@ -102,6 +104,7 @@ class PacketNumberer(wiring.Component):
         with m.If(self.headers.ready):
             m.d.sync += self.headers.valid.eq(0)
         has_payload = payload_length != 0
+        self._elaborate_message_id(m, message_id, psn)
         with m.FSM(name="number"):
             with m.State("LOOK_UP"), m.If(self.i.valid & ~self.storing):
                 m.d.sync += waited.eq(0)
@@ -126,11 +129,25 @@ class PacketNumberer(wiring.Component):
                     m.d.sync += [
                         reported.eq(0),
                         self.headers.valid.eq(~self.swallow),
-                        *self._header(psn, payload_length),
+                        *self._header(psn, payload_length, message_id),
                     ]
                     m.next = "LOOK_UP"
         self._elaborate_length(m, payload_length)
         return m
+
+    def _elaborate_message_id(self, m, message_id, psn):
+        """Give each message the number of its first packet, which outlives a new start of the PDC."""
+        m.submodules.messages = messages = memory.Memory(shape=16, depth=1 << len(self.send_index), init=[])
+        write, begun = messages.write_port(), messages.read_port()
+        packet = self.i.payload
+        first = (psn - self.send_answered.start_psn)[:16]
+        m.d.comb += [
+            begun.addr.eq(self.send_index),
+            message_id.eq(Mux(packet.resend, packet.message_id, Mux(packet.position == 0, first, begun.data))),
+            write.addr.eq(self.send_index),
+            write.data.eq(message_id),
+            write.en.eq(self.sent),
+        ]
 
     def _elaborate_length(self, m, payload_length):
         packet = self.i.payload
@@ -142,17 +159,22 @@ class PacketNumberer(wiring.Component):
             with m.Case(PayloadKind.VECTORS):
                 m.d.comb += payload_length.eq(packet.length << 1)
 
-    def _header(self, psn, payload_length):
+    def _header(self, psn, payload_length, message_id):
         header, packet, peer, answered = self.headers.payload, self.i.payload, self.send_peer, self.send_answered
         offset = psn - answered.start_psn
         by_bits = Array(self.contexts)[packet.ticket.context].cswap_by_bits
         is_atomic = packet.is_atomic & ~packet.fault
-        immediate = packet.immediate & packet.last & ~packet.fault
-        whole = Const(SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE, 6)
+        immediate = packet.immediate & ~packet.fault
+        divisible = packet.ses_opcode.matches(*DIVISIBLE)
+        starts = packet.position == 0
+        ends = packet.last | packet.fault | ~divisible
+        extent = Mux(starts, SesFlags.START_OF_MESSAGE, 0) | Mux(ends, SesFlags.END_OF_MESSAGE, 0)
         relative = Mux(peer.relative, SesFlags.RELATIVE, 0)
         # The last packet of a chain counts for all of its pieces.
-        ends = packet.last & ~packet.ticket.chained
-        more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(ends, SesFlags.DELIVERY_COMPLETE, 0)
+        counts = packet.last & ~packet.ticket.chained
+        more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(counts, SesFlags.DELIVERY_COMPLETE, 0)
+        place = Cat(packet.position, Const(0, 2), Mux(packet.fault, 0, packet.length))
+        length = Mux(divisible, packet.ticket.length, packet.length)
         return [
             header.eq(Const(0, FRAME_HEADER.size)),
             header.mac.eq(peer.mac),
@@ -167,18 +189,24 @@ class PacketNumberer(wiring.Component):
             header.spdcid.eq(packet.ticket.peer),
             header.syn.eq(~answered.established),
             header.dpdcid.eq(Mux(answered.established, answered.dpdcid, offset)),
-            header.opcode.eq(Mux(packet.fault, RequestOpcode.NO_OP, packet.ses_opcode)),
-            header.flags.eq(whole | relative | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
-            header.message_id.eq(offset),
+            header.opcode.eq(
+                Mux(packet.fault, Mux(starts, RequestOpcode.NO_OP, RequestOpcode.MSG_ERROR), packet.ses_opcode)
+            ),
+            header.flags.eq(extent | relative | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
+            header.message_id.eq(message_id),
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),
             header.resource_index.eq(peer.resource_index),
             header.initiator.eq(peer.initiator),
             header.buffer_offset.eq(packet.remote_address),
             header.memory_key.eq(packet.remote_key),
-            header.header_data.eq(Mux(immediate, packet.compare, 0)),
+            header.header_data.eq(Mux(immediate, packet.compare, Mux(starts, 0, place))),
             header.request_length.eq(
-                Mux(packet.fault, 0, Mux(packet.kind == PayloadKind.SWAP_PAIR, CSWAP_VALUES_SIZE, packet.length))
+                Mux(
+                    packet.fault & starts,
+                    0,
+                    Mux(packet.kind == PayloadKind.SWAP_PAIR, CSWAP_VALUES_SIZE, length),
+                )
             ),
             header.atomic_opcode.eq(Mux(is_atomic, packet.atomic_opcode, 0)),
             header.atomic_datatype.eq(Mux(is_atomic, packet.atomic_datatype, 0)),

@@ -8,6 +8,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba_hw.initiator.records import (
     ABORT,
     COMPLETION_ORDER,
+    DIVISIBLE,
     FENCES,
     GENERATION_BITS,
     PACKET,
@@ -183,6 +184,7 @@ class Packetizer(wiring.Component):
             failed.eq(self.failed.bit_select(self.cut_peer, 1)),
             last.eq(final | failed | truncated),
         ]
+        divisible = request.ses_opcode.matches(*DIVISIBLE)
         own = ("kind", "immediate", "length", "remote_address", "result", "local", "compare", *FENCES)
         with m.If(self.packets.ready):
             m.d.sync += self.packets.valid.eq(0)
@@ -191,12 +193,13 @@ class Packetizer(wiring.Component):
                 self.packets.valid.eq(1),
                 *(getattr(packet, name).eq(getattr(request, name)) for name, _ in REQUEST if name not in own),
                 packet.kind.eq(Mux(failed | truncated, PayloadKind.NONE, request.kind)),
-                packet.immediate.eq(request.immediate & final & ~truncated),
+                packet.immediate.eq(request.immediate & Mux(divisible, done == 0, final) & ~truncated),
+                packet.position.eq(Mux(divisible, done, 0)),
                 packet.length.eq(length),
                 packet.number.eq(self._current.number),
                 packet.last.eq(last),
                 packet.fault.eq(truncated),
-                packet.remote_address.eq(request.remote_address + done),
+                packet.remote_address.eq(request.remote_address + Mux(divisible, 0, done)),
                 packet.result.eq(request.result + done),
                 # Values that are inline fit into the first packet; header data is no address.
                 packet.local.eq(request.local + done),

@@ -2,6 +2,7 @@
 
 from amaranth.lib import data, enum
 from amoeba_model.descriptors import TX_DESCRIPTOR
+from amoeba_model.wire.uet import DIVISIBLE_REQUESTS
 
 from amoeba_hw.layout import struct_layout
 
@@ -9,6 +10,7 @@ __all__ = [
     "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
+    "DIVISIBLE",
     "FENCES",
     "FETCH_COMMAND",
     "FLUSH",
@@ -26,6 +28,9 @@ __all__ = [
     "order_tag",
     "wake_order",
 ]
+
+DIVISIBLE = tuple(sorted(opcode.value for opcode in DIVISIBLE_REQUESTS))
+"""SES opcodes of requests that are one message, however many packets they have."""
 
 GENERATION_BITS = 16
 """A context's generation changes when it is disabled; what an earlier generation began is not completed. An answer
@@ -95,7 +100,7 @@ _REQUEST = {
     "returns_data": 1,
     "is_close": 1,  # CLOSE_COMMAND instead of a request
     "fence": 1,  # its first packet waits until all before it are answered
-    "immediate": 1,  # compare holds immediate data for the last packet
+    "immediate": 1,  # compare holds immediate data: for the first packet of a message, the last READ of a request
     "remote_address": 64,
     "remote_key": 64,
     "result": 64,
@@ -140,8 +145,10 @@ def wake_order(contexts, queues):
 _LOGGED = {
     **_REQUEST,
     "length": 14,  # bytes of remote memory
+    "position": 30,  # where they begin in the packet's message
+    "message_id": 16,
     "last": 1,  # of its request
-    "fault": 1,  # the host refused the operands: send a NO_OP instead
+    "fault": 1,  # the host refused the operands: send a NO_OP or a MSG_ERROR instead
 }
 
 LOGGED_PACKET = data.StructLayout(_LOGGED)
@@ -158,8 +165,8 @@ PACKET = data.StructLayout(
         "psn": 32,
     }
 )
-"""One packet of a request; addresses are the packet's own, but with ``immediate``, which only the last packet has,
-``compare`` is its header data. ``number`` counts the requests to a peer."""
+"""One packet of a request. Local addresses are the packet's own, the remote one is its message's; with ``immediate``
+``compare`` is its header data. A packet with a psn has a ``message_id``. ``number`` counts the requests to a peer."""
 
 ABORT = data.StructLayout({"valid": 1, "number": 8})
 """While valid: no more packets of the peer's request with this number are wanted."""

@@ -93,6 +93,8 @@ class ResponseHandler(wiring.Component):
         Pulses: a PDC has timed out; it is a new one.
     log_read, log_peer, log_psn : out; log_entry, log_noted : in
         To and from the packet log, which answers one cycle later.
+    named_peer, named_psn : out; named_message_id : in
+        To and from it: the message of the packet that the answer names, one cycle later.
     note, note_peer, note_psn, note_status : out; note_granted : in
         To and from it, too: an answer is kept.
     recover, recovery : out
@@ -143,6 +145,9 @@ class ResponseHandler(wiring.Component):
                 "log_psn": Out(32),
                 "log_entry": In(LOGGED_PACKET),
                 "log_noted": In(NOTE),
+                "named_peer": Out(index),
+                "named_psn": Out(32),
+                "named_message_id": In(16),
                 "expired": In(1),
                 "expired_peer": In(index),
                 "opened": In(1),
@@ -216,6 +221,8 @@ class ResponseHandler(wiring.Component):
             first_psns.psn.eq(state.oldest_psn + 1),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
+            self.named_peer.eq(self.answer_index),
+            self.named_psn.eq(header.psn),
         ]
         # Not only in steps: a step that has to wait reads the log again.
         decide = self._elaborate_decision(m, decision, select)
@@ -321,7 +328,7 @@ class ResponseHandler(wiring.Component):
             self._doubtful.eq(self.doubtful.bit_select(self.answered_index, 1)),
             self._meant.eq(
                 ((header.job_id == self.answer_job) | (header.opcode == ResponseOpcode.DEFAULT))
-                & (header.message_id == (header.psn - state.start_psn)[:16])
+                & (header.message_id == self.named_message_id)
                 & (header.opcode != ResponseOpcode.NONE)
             ),
             self._bare.eq(header.opcode == ResponseOpcode.NONE),

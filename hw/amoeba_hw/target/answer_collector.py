@@ -43,7 +43,8 @@ class AnswerCollector(wiring.Component):
         One for each request that is to be answered, in order; silent ones pass between them.
     results : :func:`packet_beat` stream
         One packet for each answer with ``executed``, in order: its data if it ``returns_data``, otherwise one beat of
-        0 bytes. ``error``: the host refused, the answer carries HOST_UNSUCCESS_CMPL and no data.
+        0 bytes. ``error``: the host refused, the answer carries HOST_UNSUCCESS_CMPL and no data. So do the answers
+        to the following packets of the message.
     complete : ANSWER stream
         With the final return code; ``returns_data`` and ``copied`` as it came out.
     payload : :func:`packet_beat` stream
@@ -65,6 +66,8 @@ class AnswerCollector(wiring.Component):
         self._beat = packet_beat(parameters.data_width)
         self._data = Signal(parameters.data_width)
         """The beat of the result in network order."""
+        self._faulty = Signal(parameters.target_pdcs)
+        """PDCs whose last packet, or one before it of the same message, met a refusal of the host."""
         self._payload_beats = 1 << (-(-parameters.payload // parameters.beat_bytes) - 1).bit_length()
         super().__init__(
             {
@@ -105,9 +108,11 @@ class AnswerCollector(wiring.Component):
         """A beat of the result, or an answer without one, goes on in this cycle."""
         ends = Signal()
         failed = Signal()
+        number = Signal(range(self._parameters.target_pdcs))
         m.d.comb += [
             self._data.eq(swap_bytes(m, "result", result.p.data, answer.swap)),
-            failed.eq(answer.executed & result.p.error),
+            number.eq(answer.spdcid),
+            failed.eq(answer.executed & (result.p.error | (answer.continues & self._faulty.bit_select(number, 1)))),
             ends.eq(~answer.executed | result.p.last),
             space.eq(
                 (store.i.ready | ~answer.returns_data)
@@ -124,7 +129,7 @@ class AnswerCollector(wiring.Component):
             complete.copied.eq(answer.copied & ~failed),
             commands.valid.eq(goes & ends & complete.copied),
             commands.p.address.eq(answer_place(self._parameters, self.answer_base, answer.spdcid, answer.psn)),
-            commands.p.length.eq(answer.request_length),
+            commands.p.length.eq(answer.length),
             commands.p.context.eq(NO_CONTEXT),
             self.count_refused_requests.eq(
                 finished.valid
@@ -132,6 +137,8 @@ class AnswerCollector(wiring.Component):
                 & ~complete.return_code.matches(ReturnCode.OK.value, ReturnCode.NULL.value)
             ),
         ]
+        with m.If(finished.valid & ~answer.silent):
+            m.d.sync += self._faulty.bit_select(number, 1).eq(failed)
         for queue, wanted in ((store, answer.returns_data), (copy, answer.copied)):
             m.d.comb += [
                 queue.i.valid.eq(goes & wanted),
@@ -153,7 +160,7 @@ class AnswerCollector(wiring.Component):
             *(kept[name].eq(answer[name]) for name in ("psn", "epoch", "message_id", "job_id")),
             kept.return_code.eq(complete.return_code),
             kept.modified_length.eq(modified_length(answer, complete.return_code)),
-            kept.payload_length.eq(Mux(complete.returns_data, answer.request_length, 0)),
+            kept.payload_length.eq(Mux(complete.returns_data, answer.length, 0)),
             kept.in_memory.eq(complete.copied),
             kept.data.eq(self._data[: 8 * ANSWER_INLINE_SIZE]),
         ]

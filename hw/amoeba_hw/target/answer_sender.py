@@ -185,5 +185,5 @@ class AnswerSender(wiring.Component):
             header.cack_psn.eq(Mux(self.all_plain, answer.psn, clear_psn)),
             header.opcode.eq(response_opcode(answer.return_code, answer.returns_data)),
             header.modified_length.eq(modified_length(answer, answer.return_code)),
-            header.payload_length.eq(Mux(answer.returns_data, answer.request_length[:14], 0)),
+            header.payload_length.eq(Mux(answer.returns_data, answer.length, 0)),
         ]

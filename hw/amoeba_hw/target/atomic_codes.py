@@ -12,6 +12,9 @@ from amoeba_hw.byte_order import SWAP_BITS, number_swap, pair_swap
 
 __all__ = ["AtomicCodes"]
 
+_BASE = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
+_FETCH = (RequestOpcode.AMOEBA_FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
+
 
 class AtomicCodes(wiring.Component):
     """Translates the codes of an atomic request; combinational.
@@ -23,8 +26,7 @@ class AtomicCodes(wiring.Component):
     Members
     -------
     request_opcode : In(6)
-        ATOMIC, FETCHING_ATOMIC, AMOEBA_COMPARE_ATOMIC, TSEND_ATOMIC or TSEND_FETCH_ATOMIC; decides the form,
-        together with the operation.
+        One of ATOMIC_REQUESTS; decides the form, of a FETCHING_ATOMIC together with the operation.
     opcode, datatype : In(8)
         UET's numbers.
     op, op_datatype : Out(5)
@@ -70,13 +72,13 @@ class AtomicCodes(wiring.Component):
 
         mask = Signal(len(Datatype))
         with m.Switch(self.request_opcode):
-            with m.Case(int(RequestOpcode.ATOMIC), int(RequestOpcode.TSEND_ATOMIC)):
+            with m.Case(*_BASE):
                 m.d.comb += mask.eq(masks[Form.BASE])
             with m.Case(int(RequestOpcode.FETCHING_ATOMIC)):
                 m.d.comb += mask.eq(Mux(self.is_compare, masks[Form.COMPARE], masks[Form.FETCH]))
             with m.Case(int(RequestOpcode.AMOEBA_COMPARE_ATOMIC)):
                 m.d.comb += mask.eq(masks[Form.COMPARE])
-            with m.Case(int(RequestOpcode.TSEND_FETCH_ATOMIC)):
+            with m.Case(*_FETCH):
                 m.d.comb += mask.eq(masks[Form.FETCH])
         m.d.comb += self.has_op.eq(mask != 0)
 

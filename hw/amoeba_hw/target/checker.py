@@ -11,13 +11,29 @@ from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, 
 
 from amoeba_hw.byte_order import SWAP_BITS
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
-from amoeba_hw.request_records import CHECKED_REQUEST, COUNTERS, LOCATED_REQUEST, MESSAGE, is_message
+from amoeba_hw.request_records import (
+    CHECKED_REQUEST,
+    COUNTERS,
+    LOCATED_REQUEST,
+    MESSAGE,
+    gives_up,
+    is_divisible,
+    is_message,
+    message_extent,
+)
 from amoeba_hw.target.atomic_codes import AtomicCodes
+from amoeba_hw.target.open_messages import MESSAGE_PACKET, OpenMessages
 
 __all__ = ["RequestChecker"]
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
+_BASE = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
+_FETCHING = (
+    RequestOpcode.FETCHING_ATOMIC.value,
+    RequestOpcode.AMOEBA_FETCHING_ATOMIC.value,
+    RequestOpcode.TSEND_FETCH_ATOMIC.value,
+)
 _SENDS = (RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value, *_RENDEZVOUS)
 
 _CONTEXT_VIEW = data.StructLayout(
@@ -38,9 +54,12 @@ _KIND = data.StructLayout(
     {
         "writes": 1,  # its payload, as it is: WRITE, and messages
         "reads": 1,
-        "base": 1,  # ATOMIC and TSEND_ATOMIC
-        "fetching": 1,  # FETCHING_ATOMIC and TSEND_FETCH_ATOMIC
-        "vendor": 1,
+        "base": 1,  # ATOMIC, AMOEBA_ATOMIC and TSEND_ATOMIC
+        "fetching": 1,  # FETCHING_ATOMIC, AMOEBA_FETCHING_ATOMIC and TSEND_FETCH_ATOMIC
+        "vendor": 1,  # AMOEBA_COMPARE_ATOMIC
+        "divided": 1,  # one of several packets of its message
+        "indivisible": 1,  # so it is, with an opcode that may not
+        "gives_up": 1,
     }
 )
 
@@ -83,23 +102,33 @@ _REFUSALS = (
     ("size", ReturnCode.UNSUPPORTED_SIZE),  # of RMA and messages
     ("atomic_size", ReturnCode.AMO_UNSUPPORTED_SIZE),
     ("cswap", ReturnCode.OP_VIOLATION),  # not as long as its compare-and-swap extension
+    ("part", ReturnCode.OP_VIOLATION),  # not a part of the message
     ("bases", ReturnCode.DISABLED),
     ("key", ReturnCode.BAD_MKEY),
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
+    ("stray", ReturnCode.OP_VIOLATION),  # continues no message
+    ("other_key", ReturnCode.PERM_VIOLATION),
+    ("without_ring", ReturnCode.DISABLED),  # ends a message with immediate data
 )
 """The table "Checks" of README.md, in its order."""
 
-_CHECKS_BEFORE_KEY = [name for name, _ in _REFUSALS].index("key")
+_LATE = ("bounds", "stray", "other_key", "without_ring")
+"""Checks of the last stage."""
 
-_FAULTS = data.StructLayout({name: 1 for name, _ in _REFUSALS if name != "bounds"})
+_NAMES = [name for name, _ in _REFUSALS]
+_CHECKS_BEFORE_KEY, _CHECKS_BEFORE_MESSAGE = _NAMES.index("key"), _NAMES.index("stray")
+
+_FAULTS = data.StructLayout({name: 1 for name in _NAMES if name not in _LATE})
 
 _JUDGED = data.StructLayout(
     {
         "checked": CHECKED_REQUEST,  # all but what depends on the bounds
         "faults": _FAULTS,
+        "packet": MESSAGE_PACKET,
+        "divided": 1,
         "outside": 1,
-        "part_end": 66,  # end of the part, from the region's first byte
+        "part_end": 66,  # end of the message's bytes, from the region's first one
         "region_length": 64,
         "address_end": 66,
     }
@@ -151,6 +180,7 @@ class RequestChecker(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.codes = codes = AtomicCodes(self._parameters)
+        m.submodules.messages = messages = OpenMessages(self._parameters.target_pdcs)
         advance = Signal()
         m.d.comb += [advance.eq(~self.checked.valid | self.checked.ready), self.located.ready.eq(advance)]
         decode = self._decode(m, codes)
@@ -158,7 +188,8 @@ class RequestChecker(wiring.Component):
         with m.If(advance):
             m.d.sync += [self._decoded_valid.eq(self.located.valid), *decode]
             m.d.sync += [self.checked.valid.eq(self._decoded_valid), *judge]
-        self._elaborate_verdict(m)
+        self._elaborate_message(m, messages, advance)
+        self._elaborate_verdict(m, messages)
         return m
 
     def _decode(self, m, codes):
@@ -199,14 +230,17 @@ class RequestChecker(wiring.Component):
 
     def _decode_opcode(self, header):
         opcode, kind, message = header.opcode, self._decoded.kind, self._decoded.message
+        starts, ends = message_extent(header)
+        divided = ~(starts & ends) & ~gives_up(header)
         return [
             kind.writes.eq((opcode == RequestOpcode.WRITE.value) | opcode.matches(*_SENDS)),
             kind.reads.eq(opcode == RequestOpcode.READ.value),
-            kind.base.eq(opcode.matches(RequestOpcode.ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)),
-            kind.fetching.eq(
-                opcode.matches(RequestOpcode.FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
-            ),
+            kind.base.eq(opcode.matches(*_BASE)),
+            kind.fetching.eq(opcode.matches(*_FETCHING)),
             kind.vendor.eq(opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC.value),
+            kind.divided.eq(divided & is_divisible(header)),
+            kind.indivisible.eq(divided & ~is_divisible(header)),
+            kind.gives_up.eq(gives_up(header)),
             message.valid.eq(is_message(header)),
             message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
             message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
@@ -228,13 +262,17 @@ class RequestChecker(wiring.Component):
         # A message brings its offset to where it is matched.
         address = Mux(is_virtual | decoded.message.valid, header.buffer_offset, decoded.sum)
         offset = Mux(is_virtual, decoded.difference[:64], header.buffer_offset)
-        # Bytes of memory concerned.
+        # Bytes of memory concerned by the message, and by this packet of it.
         length = Mux(is_extended, (1 << decoded.atomic.size_bits)[:6], header.request_length)
+        # Half of the payload of a compare atomic are compare values.
+        part = Mux(decoded.kind.vendor, header.payload_length >> 1, header.payload_length)
+        size = Mux(decoded.kind.divided, part, length)[:14]
         return [
-            *self._judge_faults(only_reads, is_extended),
-            *self._judge_memory(only_reads, is_extended, address, length),
-            *self._judge_answer(length, is_extended),
+            *self._judge_faults(only_reads, is_extended, size),
+            *self._judge_memory(only_reads, is_extended, address, size),
+            *self._judge_answer(size),
             *self._judge_event(address, length),
+            *self._judge_packet(size),
             *self._judge_counters(only_reads),
             judged.outside.eq(is_virtual & decoded.difference[64]),
             judged.part_end.eq(offset + length),
@@ -247,15 +285,42 @@ class RequestChecker(wiring.Component):
             judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),
         ]
 
+    def _judge_packet(self, size):
+        """Say to which message the packet belongs, and where."""
+        located, packet = self._decoded.located, self._judged.packet
+        header = located.request.header
+        starts, ends = message_extent(header)
+        identity = packet.identity
+        return [
+            self._judged.divided.eq(self._decoded.kind.divided),
+            packet.epoch.eq(located.request.epoch),
+            *(
+                identity[name].eq(header[name])
+                for name in ("opcode", "message_id", "job_id", "initiator", "buffer_offset", "request_length")
+            ),
+            identity.context.eq(header.resource_index),
+            packet.key.eq(header.memory_key),
+            packet.starts.eq(starts),
+            packet.ends.eq(ends),
+            packet.offset.eq(self._message_offset()),
+            packet.size.eq(size),
+            packet.has_data.eq((header.flags & int(SesFlags.HEADER_DATA)) != 0),
+            packet.data.eq(header.header_data),
+        ]
+
+    def _message_offset(self):
+        """Return where the packet's part of its message begins, if that has several packets."""
+        header = self._decoded.located.request.header
+        return Mux(self._decoded.kind.divided & ~message_extent(header)[0], header.header_data[:32], 0)
+
     def _judge_memory(self, only_reads, is_extended, address, length):
         """Assign the work of the memory engine, with the parts of the payload."""
         decoded, kind, atomic = self._decoded, self._decoded.kind, self._decoded.atomic
         request, header = decoded.located.request, decoded.located.request.header
         memory, job = self._judged.checked.memory, self._judged.checked.job
         is_atomic = kind.base | kind.fetching | kind.vendor
-        length = length[:14]
         return [
-            memory.address.eq(address),
+            memory.address.eq(address + self._message_offset()),
             memory.context.eq(Mux(decoded.message.valid, request.receiver, NO_CONTEXT)),
             memory.length.eq(length),
             memory.kind.eq(Mux(kind.writes, MemoryKind.WRITE, Mux(kind.reads, MemoryKind.READ, MemoryKind.ATOMIC))),
@@ -274,7 +339,7 @@ class RequestChecker(wiring.Component):
             job.swap.eq(Mux(is_atomic, Mux(is_extended, atomic.pair_swap, atomic.swap), 0)),
         ]
 
-    def _judge_answer(self, length, is_extended):
+    def _judge_answer(self, size):
         request, answer = self._decoded.located.request, self._judged.checked.answer
         header, kind = request.header, self._decoded.kind
         is_atomic = kind.base | kind.fetching | kind.vendor
@@ -289,10 +354,11 @@ class RequestChecker(wiring.Component):
                 for name, value in (
                     ("message_id", header.message_id),
                     ("job_id", header.job_id),
-                    ("request_length", length),
+                    ("request_length", header.request_length),
+                    ("length", size),
                 )
             ),
-            answer.is_extended.eq(is_extended),
+            answer.continues.eq(kind.divided & ~message_extent(header)[0]),
             answer.swap.eq(Mux(is_atomic, self._decoded.atomic.swap, 0)),
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
@@ -304,7 +370,7 @@ class RequestChecker(wiring.Component):
         decoded, event = self._decoded, self._judged.checked.answer.event
         kind, message = decoded.kind, decoded.message
         request, header = decoded.located.request, decoded.located.request.header
-        has_data = (header.flags & int(SesFlags.HEADER_DATA)) != 0
+        has_data = ((header.flags & int(SesFlags.HEADER_DATA)) != 0) & message_extent(header)[0]
         rma_kind = Mux(kind.writes, int(EventKind.REMOTE_WRITE), int(EventKind.REMOTE_READ))
         is_rma = kind.writes | kind.reads
         return [
@@ -333,9 +399,8 @@ class RequestChecker(wiring.Component):
         decoded, entry, context = self._decoded, self._decoded.located.entry, self._decoded.context
         writes = decoded.kind.writes | decoded.kind.base
         counters = self._judged.checked.answer.counters
-        is_counted = (
-            (decoded.located.request.header.flags & int(SesFlags.DELIVERY_COMPLETE)) != 0
-        ) & ~decoded.message.valid
+        last = int(SesFlags.DELIVERY_COMPLETE | SesFlags.END_OF_MESSAGE)
+        is_counted = ((decoded.located.request.header.flags & last) == last) & ~decoded.message.valid
         has_key = decoded.located.found & (entry.domain == decoded.context.domain)
         by_key = is_counted & has_key
         changes = writes | (~only_reads & (entry.write_counter != entry.read_counter))
@@ -345,7 +410,7 @@ class RequestChecker(wiring.Component):
             counters[2].eq(Mux(by_key & changes, entry.write_counter, 0)),
         ]
 
-    def _judge_faults(self, only_reads, is_extended):
+    def _judge_faults(self, only_reads, is_extended, size):
         """Check a request, but for the last check."""
         decoded, located, atomic = self._decoded, self._decoded.located, self._decoded.atomic
         header, context, entry = located.request.header, decoded.context, located.entry
@@ -353,8 +418,9 @@ class RequestChecker(wiring.Component):
         is_atomic = kind.base | kind.fetching | kind.vendor
         length, payload = header.request_length, header.payload_length
         most = self._parameters.payload
-        whole = int(SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE)
-        has_data = (header.flags & int(SesFlags.HEADER_DATA)) != 0
+        starts, ends = message_extent(header)
+        divided, end = kind.divided, header.header_data[:32] + size
+        has_data = ((header.flags & int(SesFlags.HEADER_DATA)) != 0) & starts
         by_key = kind.reads & located.found & ((entry.flags & int(KeyFlags.DATA)) != 0)
         takes_data = context.has_events & (by_key | ~context.data_by_key)
         reads = (entry.flags & int(KeyFlags.REMOTE_READ)) != 0
@@ -362,15 +428,16 @@ class RequestChecker(wiring.Component):
         element = (1 << atomic.size_bits)[:6]
         fits = Mux(
             kind.vendor,
-            (payload == (length << 1)) & (length <= most // 2),
-            payload == Mux(only_reads, 0, length),
+            (payload == Cat(0, size)) & (size <= most // 2),
+            payload == Mux(only_reads, 0, size),
         )
-        whole_elements = (length != 0) & (length <= most) & ((length & (element - 1)[:6]) == 0) & fits
+        fits = fits & (divided | (length <= most))
+        whole_elements = (length != 0) & (size <= most) & (((length | size) & (element - 1)[:6]) == 0) & fits
         conditions = {
             "closes": header.is_control,
-            "violation": (header.version != 0) | ((header.flags & whole) != whole),
+            "violation": (header.version != 0) | kind.indivisible,
             "failed": (header.flags & int(SesFlags.INITIATOR_ERROR)) != 0,
-            "idle": header.opcode == int(RequestOpcode.NO_OP),
+            "idle": (header.opcode == int(RequestOpcode.NO_OP)) | kind.gives_up,
             "index": ~context.enable,
             "job": ~context.job_matches,
             "pid": ~context.pid_matches,
@@ -379,12 +446,21 @@ class RequestChecker(wiring.Component):
             "atomic_datatype": is_atomic & ~atomic.has_cell,
             "size": ~is_atomic
             & (
-                (length > most)
-                | (payload != Mux(kind.writes, length, 0))
+                (Mux(divided, payload, length) > most)
+                | (~divided & (payload != Mux(kind.writes, length, 0)))
                 | (message.rendezvous & (length != RENDEZVOUS.size))
             ),
             "atomic_size": is_atomic & Mux(is_extended, element > CSWAP_VALUES_SIZE // 2, ~whole_elements),
             "cswap": is_extended & ((length != CSWAP_VALUES_SIZE) | (payload != CSWAP_VALUES_SIZE)),
+            "part": divided
+            & (
+                (size == 0)
+                | Mux(
+                    starts,
+                    size >= length,
+                    (header.header_data[32:46] != size) | (end > length) | ((end == length) != ends),
+                )
+            ),
             "bases": Mux(message.valid, ~context.takes_messages, has_data & ~takes_data),
             "key": ~message.valid & ~located.found,
             "rights": ~message.valid
@@ -392,16 +468,37 @@ class RequestChecker(wiring.Component):
         }
         return [self._judged.faults[name].eq(condition) for name, condition in conditions.items()]
 
-    def _elaborate_verdict(self, m):
+    def _elaborate_message(self, m, messages, advance):
+        """Look the next packet's message up, and the one of the packet in hand brought up to date."""
+        judged = self._judged
+        m.d.comb += [
+            messages.advance.eq(advance),
+            messages.following.eq(self._decoded.located.request.pdc),
+            messages.pdc.eq(judged.checked.answer.spdcid),
+            messages.packet.eq(judged.packet),
+            messages.accepted.eq(self.checked.valid & ~judged.checked.dropped),
+        ]
+
+    def _elaborate_verdict(self, m, messages):
         judged, checked = self._judged, self.checked.p
+        event = judged.checked.answer.event
+        continues = judged.divided & ~judged.packet.starts
+        concludes = continues & judged.packet.ends & messages.has_data
         bounds = ~judged.checked.message.valid & (
             judged.outside | (judged.part_end > judged.region_length) | (judged.address_end > 1 << 64)
         )
         refused = Signal(len(_REFUSALS))
         code = Signal(6)
+        late = {
+            "bounds": bounds,
+            "stray": continues & messages.stray,
+            "other_key": continues & messages.other_key,
+            "without_ring": concludes & ~event.reserved,
+        }
         m.d.comb += [
-            refused.eq(Cat(bounds if name == "bounds" else judged.faults[name] for name, _ in _REFUSALS)),
+            refused.eq(Cat(late[name] if name in late else judged.faults[name] for name, _ in _REFUSALS)),
             code.eq(int(ReturnCode.OK)),
+            messages.passed.eq(~refused.any()),
         ]
         # The last assignment wins: the first check that fails.
         for position, (_, return_code) in reversed(tuple(enumerate(_REFUSALS))):
@@ -409,11 +506,14 @@ class RequestChecker(wiring.Component):
                 m.d.comb += code.eq(int(return_code))
         executed = ~judged.checked.dropped & ~refused.any()
         returns_data = executed & judged.checked.memory.returns_data
-        is_counted = ~refused[:_CHECKS_BEFORE_KEY].any()
+        is_strange = ~refused[:_CHECKS_BEFORE_MESSAGE].any() & (late["stray"] | late["without_ring"])
+        is_counted = ~refused[:_CHECKS_BEFORE_KEY].any() & ~is_strange
         m.d.comb += [
             checked.eq(judged.checked),
             checked.answer.return_code.eq(code),
             checked.answer.executed.eq(executed),
+            checked.answer.event.data.eq(Mux(concludes, messages.data, event.data)),
+            checked.answer.event.flags.eq(event.flags | Mux(concludes, int(EventFlags.IMMEDIATE), 0)),
             checked.answer.returns_data.eq(returns_data),
             checked.answer.copied.eq(
                 returns_data & self.keeps_data & (judged.checked.memory.length > ANSWER_INLINE_SIZE)

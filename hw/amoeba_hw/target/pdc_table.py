@@ -23,6 +23,7 @@ from amoeba_hw.request_records import (
     RECEIVER,
     SEQUENCED_REQUEST,
     is_message,
+    message_extent,
 )
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.connection_epochs import ConnectionEpochs
@@ -81,7 +82,7 @@ class PdcTable(wiring.Component):
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
     event_reserve : EVENT_CLAIM, Out
-        A request that was accepted may have an event.
+        A request that was accepted may have an event: of a message of several packets the last one.
     message_reserve : EVENT_CLAIM, Out
         The request may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always
         one, and any other message unless it meets a receive.
@@ -182,6 +183,13 @@ class PdcTable(wiring.Component):
         self._event_open = Signal()
         self._slot_open = Signal()
         self._blocked = Signal()
+        self._end_open = Signal()
+        self._end_blocked = Signal()
+        """The packet is a message's last and not its first: the same, in case that began with immediate data."""
+        self._data_pending = Signal()
+        """The message that the packet's PDC began last has immediate data, and more packets."""
+        self._has_event = Signal()
+        """An event entry is free for the packet, and it may need one."""
         self._in_question = Signal()
         """The packet is a message for which there is no slot, and nobody has said yet whether it meets a receive."""
         self._receive_kept = Signal()
@@ -353,13 +361,18 @@ class PdcTable(wiring.Component):
         """Note what could be reserved, before free entries can change under a NACK on offer."""
         header = self._current
         has_data, asks = Signal(), self._is_message
-        may_wait, needs_slot = Signal(), Signal()
+        may_wait, needs_slot, concludes = Signal(), Signal(), Signal()
+        starts, ends = message_extent(header)
         m.d.comb += [
-            has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
+            has_data.eq(~header.is_control & starts & ends & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
+            concludes.eq(~header.is_control & ends & ~starts),
             may_wait.eq(asks & ~header.opcode.matches(*_ATOMICS)),
             needs_slot.eq(asks & header.opcode.matches(*_RENDEZVOUS)),
         ]
-        noted = (self._event_open, self._slot_open, self._blocked, self._in_question, self._receive_kept)
+        noted = (
+            self._event_open, self._slot_open, self._blocked, self._in_question, self._receive_kept,
+            self._end_open, self._end_blocked,
+        )  # fmt: skip
         m.d.sync += [signal.eq(0) for signal in noted]
         with m.Switch(header.resource_index):
             for context in range(self._contexts):
@@ -374,6 +387,8 @@ class PdcTable(wiring.Component):
                         self._event_open.eq(wants & self.event_open[context]),
                         self._slot_open.eq(may_wait & slot_open),
                         self._blocked.eq((wants & self.event_blocked[context]) | (needs_slot & slot_blocked)),
+                        self._end_open.eq(concludes & self.event_open[context]),
+                        self._end_blocked.eq(concludes & self.event_blocked[context]),
                         self._in_question.eq(may_wait & ~needs_slot & slot_blocked),
                         self._generation.eq(self.event_generations[context]),
                     ]
@@ -448,7 +463,9 @@ class PdcTable(wiring.Component):
             rules.before.eq(entry.state),
             closing.refused.eq(self._refused),
             rules.available.eq((~self._used & ~self._refused).any() | ~closing.empty),
-            rules.blocked.eq(self._blocked),
+            rules.blocked.eq(self._blocked | (self._end_blocked & self._data_pending)),
+            self._data_pending.eq(rules.known & entry.state.data_pending),
+            self._has_event.eq(self._event_open | (self._end_open & self._data_pending)),
         ]
 
     def _elaborate_outputs(self, m, verdict, epoch, leaves):
@@ -463,7 +480,7 @@ class PdcTable(wiring.Component):
                 sequenced.p.epoch.eq(epoch),
                 sequenced.p.dropped.eq(~verdict.accepted),
                 sequenced.p.gap.eq(self._passage),
-                sequenced.p.reserved.eq(verdict.accepted & self._event_open),
+                sequenced.p.reserved.eq(verdict.accepted & self._has_event),
                 sequenced.p.slot_reserved.eq(verdict.accepted & self._slot_open),
                 sequenced.p.receive_kept.eq(verdict.accepted & self._receive_kept),
                 sequenced.p.receiver.eq(self._receiver),
@@ -488,7 +505,7 @@ class PdcTable(wiring.Component):
             self.count_dropped_sequence.eq((leaves & verdict.dropped_sequence) | self._thrown),
             self.count_duplicates.eq(leaves & verdict.duplicate),
         ]
-        for reserve, wanted in ((self.event_reserve, self._event_open), (self.message_reserve, self._slot_open)):
+        for reserve, wanted in ((self.event_reserve, self._has_event), (self.message_reserve, self._slot_open)):
             m.d.comb += [
                 reserve.valid.eq(leaves & verdict.accepted & wanted),
                 reserve.context.eq(self._receiver),

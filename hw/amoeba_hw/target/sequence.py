@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.pdc import LATE_LIMIT, MAX_MISSING
-from amoeba_model.wire.uet import NackCode, RequestOpcode
+from amoeba_model.wire.uet import NackCode, RequestOpcode, SesFlags
 
-from amoeba_hw.request_records import EPOCH_BITS
+from amoeba_hw.request_records import EPOCH_BITS, message_extent
 
 __all__ = ["PACKET_VIEW", "PDC_ENTRY", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
 
@@ -18,6 +18,7 @@ PDC_STATE = data.StructLayout(
         "closed": 1,
         "expelled": 1,  # with closed: not by its initiator
         "nacked": 1,  # a NACK of a packet that was not kept has been sent since the expected psn last advanced
+        "data_pending": 1,  # the message that began last has immediate data, and more packets
     }
 )
 """State of a PDC's packet sequence."""
@@ -46,6 +47,9 @@ PACKET_VIEW = data.StructLayout(
         "retx": 1,
         "is_control": 1,
         "reads": 1,  # it is a READ
+        "starts": 1,  # a message
+        "ends": 1,
+        "has_data": 1,  # with starts: the message has immediate data
     }
 )
 """Fields of a packet that decide about it."""
@@ -71,6 +75,7 @@ def packet_view(header, window):
     """Return the fields of PACKET_VIEW for a FRAME_HEADER, where a PDC keeps ``window`` answers."""
     # psn - clear_psn: what the initiator may still have no answer to, this packet included.
     unanswered = -header.clear_psn_offset.as_signed()
+    starts, ends = message_extent(header)
     return {
         "psn": header.psn,
         "syn": header.syn,
@@ -80,6 +85,9 @@ def packet_view(header, window):
         "retx": header.retx,
         "is_control": header.is_control,
         "reads": ~header.is_control & (header.opcode == RequestOpcode.READ.value),
+        "starts": starts,
+        "ends": ends,
+        "has_data": (header.flags & SesFlags.HEADER_DATA.value) != 0,
     }
 
 
@@ -247,6 +255,13 @@ class SequenceRules(wiring.Component):
             after.expected.eq(Mux(verdict.accepted, following, Mux(verdict.opens, packet.psn, before.expected))),
             after.closed.eq(Mux(verdict.accepted, packet.is_control, before.closed & ~verdict.opens)),
             after.expelled.eq(before.expelled & ~verdict.opens),
+            after.data_pending.eq(
+                Mux(
+                    verdict.accepted,
+                    Mux(packet.starts, packet.has_data, before.data_pending & ~verdict.opens) & ~packet.ends,
+                    before.data_pending & ~verdict.opens,
+                )
+            ),
             after.nacked.eq(
                 ~verdict.accepted
                 & ((before.nacked & ~verdict.opens) | (verdict.dropped_sequence & verdict.nack & holds_back))

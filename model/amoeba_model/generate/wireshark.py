@@ -14,12 +14,14 @@ from amoeba_model.wire.uet import (
     PDS_NACK,
     PDS_REQUEST,
     SES_REQUEST,
+    SES_REQUEST_PART,
     SES_RESPONSE,
     SES_RESPONSE_DATA,
     UDP_PORT,
     NextHeader,
     PdsType,
     ResponseOpcode,
+    SesFlags,
 )
 
 __all__ = ["dissector"]
@@ -30,7 +32,9 @@ _PDS_HEADERS = {
     PdsType.NACK: PDS_NACK,
     PdsType.CONTROL: PDS_CONTROL,
 }
-_RECORDS = (*_PDS_HEADERS.values(), SES_REQUEST, ATOMIC_EXTENSION, SES_RESPONSE, SES_RESPONSE_DATA)
+_RECORDS = (
+    *_PDS_HEADERS.values(), SES_REQUEST, SES_REQUEST_PART, ATOMIC_EXTENSION, SES_RESPONSE, SES_RESPONSE_DATA,
+)  # fmt: skip
 
 _DISSECTOR = """\
 -- Adds the fields of one header to the tree; returns its values and the offset behind it.
@@ -60,7 +64,11 @@ end
 
 local function dissect_request(tree, tvb, offset)
   local values
-  values, offset = add_header(tree, tvb, offset, headers.ses_request)
+  local header = headers.ses_request
+  if tvb:len() > offset + 1 and tvb(offset + 1, 1):uint() % 2 < START then
+    header = headers.ses_request_part
+  end
+  values, offset = add_header(tree, tvb, offset, header)
   if values == nil then
     return nil
   end
@@ -166,6 +174,7 @@ def _lines() -> Iterator[str]:
     yield f"local CRC_SIZE = {CRC_SIZE}"
     for kind in _PDS_HEADERS:
         yield f"local PDS_{kind.name} = {kind.value}"
+    yield f"local START = {SesFlags.START_OF_MESSAGE.value}"
     yield f"local NEXT_NONE = {NextHeader.NONE.value}"
     yield f"local NEXT_REQUEST_STD = {NextHeader.REQUEST_STD.value}"
     yield f"local NEXT_RESPONSE = {NextHeader.RESPONSE.value}"

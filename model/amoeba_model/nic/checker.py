@@ -17,11 +17,13 @@ from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
     ATOMIC_OPCODES,
     CSWAP_VALUES_SIZE,
+    DIVISIBLE_REQUESTS,
     MESSAGE_REQUESTS,
     RequestOpcode,
     ReturnCode,
     SemanticControl,
     SesFlags,
+    place_in_message,
 )
 
 __all__ = ["MemoryRequest", "RequestChecker"]
@@ -31,11 +33,14 @@ _DATATYPES = {code.value: datatype for datatype, code in ATOMIC_DATATYPES.items(
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 # Members of an enumeration, bound once: looking one up costs more than most of what is done with it.
 _NO_OP = RequestOpcode.NO_OP.value
+_MSG_ERROR = RequestOpcode.MSG_ERROR.value
 _WRITE = RequestOpcode.WRITE.value
 _READ = RequestOpcode.READ.value
 _ATOMIC = RequestOpcode.ATOMIC.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _AMOEBA_COMPARE_ATOMIC = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_AMOEBA_ATOMIC = RequestOpcode.AMOEBA_ATOMIC.value
+_AMOEBA_FETCHING_ATOMIC = RequestOpcode.AMOEBA_FETCHING_ATOMIC.value
 _TSEND_ATOMIC = RequestOpcode.TSEND_ATOMIC.value
 _TSEND_FETCH_ATOMIC = RequestOpcode.TSEND_FETCH_ATOMIC.value
 _SENDS = frozenset({RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value})
@@ -43,7 +48,9 @@ _RENDEZVOUS_SENDS = frozenset({RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcod
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _BASE = Form.BASE
-_WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
+_START, _END = SesFlags.START_OF_MESSAGE.value, SesFlags.END_OF_MESSAGE.value
+_WHOLE_MESSAGE = _START | _END
+_DIVISIBLE = frozenset(opcode.value for opcode in DIVISIBLE_REQUESTS)
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
 _RELATIVE = SesFlags.RELATIVE.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
@@ -73,6 +80,8 @@ class MemoryRequest:
     cswap_by_bits: bool = False
     address: int = 0
     """Virtual address, once the key has been looked at, or a receive has been found."""
+    offset: int = 0
+    """Where the packet's part of its message begins."""
     context: int = NO_CONTEXT
     """Context whose receive, or slot, is accessed; NO_CONTEXT: a region, by its key."""
 
@@ -103,11 +112,13 @@ class RequestChecker:
 
     def check(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """RequestChecker: what to do to memory, or the return code; OK means there is nothing to do."""
-        if header.version or header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
+        is_whole = header.flags & _WHOLE_MESSAGE == _WHOLE_MESSAGE
+        ends_early = header.opcode == _MSG_ERROR and header.flags & _WHOLE_MESSAGE == _END
+        if header.version or not (is_whole or ends_early or header.opcode in _DIVISIBLE):
             return ReturnCode.OP_VIOLATION
         if header.flags & _INITIATOR_ERROR:
             return ReturnCode.INITIATOR_ERROR
-        if header.opcode == _NO_OP:
+        if header.opcode == _NO_OP or ends_early:
             return ReturnCode.OK
         if header.resource_index >= len(self._contexts):
             return ReturnCode.BAD_INDEX
@@ -124,22 +135,28 @@ class RequestChecker:
         if header.opcode in _MESSAGES:
             return request if context.takes_messages() else ReturnCode.DISABLED
         key = self._keys.find(header.memory_key)
-        if header.flags & _HEADER_DATA and not _takes_data(context, header.opcode, key):
+        has_data = header.flags & _HEADER_DATA and header.flags & _START
+        if has_data and not _takes_data(context, header.opcode, key):
             return ReturnCode.DISABLED
         if key is None:
             return ReturnCode.BAD_MKEY
         if key.domain != context.domain or request.rights & ~key.flags:
             return ReturnCode.PERM_VIOLATION
-        address = _locate(key, header.buffer_offset, request.length)
+        # Each packet names the whole message's range, and the whole range is checked.
+        address = _locate(key, header.buffer_offset, request.length if is_whole else header.request_length)
         if address is None:
             return ReturnCode.BAD_ADDR
-        request.address = address
+        request.address = address + request.offset
         return request
 
     def _understand(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """Check opcode, operation, datatype and size."""
         opcode, length = header.opcode, header.request_length
         if opcode == _WRITE:
+            if header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
+                if len(payload) > self._payload:
+                    return ReturnCode.UNSUPPORTED_SIZE
+                return _part(header, MemoryRequest(len(payload), _WRITE_RIGHT, False, payload))
             if length > self._payload or len(payload) != length:
                 return ReturnCode.UNSUPPORTED_SIZE
             return MemoryRequest(length, _WRITE_RIGHT, False, payload)
@@ -147,7 +164,7 @@ class RequestChecker:
             if length > self._payload or payload:
                 return ReturnCode.UNSUPPORTED_SIZE
             return MemoryRequest(length, _READ_RIGHT, True)
-        if opcode == _ATOMIC:
+        if opcode in (_ATOMIC, _AMOEBA_ATOMIC):
             return self._understand_atomic(header, payload, Form.BASE)
         if opcode == _FETCHING_ATOMIC:
             return self._understand_atomic(header, payload, None)
@@ -161,7 +178,7 @@ class RequestChecker:
             return MemoryRequest(length, _NO_RIGHTS, False, payload)
         if opcode == _TSEND_ATOMIC:
             return self._understand_atomic(header, payload, Form.BASE)
-        if opcode == _TSEND_FETCH_ATOMIC:
+        if opcode in (_TSEND_FETCH_ATOMIC, _AMOEBA_FETCHING_ATOMIC):
             return self._understand_atomic(header, payload, Form.FETCH)
         return ReturnCode.UNSUPPORTED_OP
 
@@ -179,7 +196,11 @@ class RequestChecker:
         length, size = header.request_length, cell.size
         if form is None and op in COMPARE_OPS:
             return _understand_cswap(header, payload, cell)
-        if not length or length % size or length > self._payload:
+        is_part = header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE
+        total = length
+        if is_part:
+            length = len(payload) // 2 if op in COMPARE_OPS else len(payload)
+        if not total or total % size or length % size or length > self._payload:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
         operand: bytes | None = payload
         compare: bytes | None = None
@@ -195,7 +216,8 @@ class RequestChecker:
         operand = operand if operand is None else swap_bytes(operand, number)
         compare = compare if compare is None else swap_bytes(compare, number)
         by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
-        return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+        request = MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+        return _part(header, request) if is_part else request
 
     def _find_cell(self, form: Form | None, opcode: int, datatype_code: int) -> _Cell | ReturnCode:
         """Find the cell of UET's numbers of operation and datatype; arguments as of :meth:`_understand_atomic`."""
@@ -216,6 +238,18 @@ class RequestChecker:
         else:
             rights = _READ_RIGHT | _WRITE_RIGHT
         return _Cell(op, datatype, datatype.size, number_size(datatype), rights)
+
+
+def _part(header: FrameHeader, request: MemoryRequest) -> MemoryRequest | ReturnCode:
+    """Give a packet's request its place in a message of several packets."""
+    size, total = request.length, header.request_length
+    if header.flags & _START:
+        fits = 0 < size < total
+    else:
+        named, request.offset = place_in_message(header.header_data)
+        end = request.offset + size
+        fits = named == size > 0 and end <= total and (end == total) == bool(header.flags & _END)
+    return request if fits else ReturnCode.OP_VIOLATION
 
 
 def _understand_cswap(header: FrameHeader, payload: bytes, cell: _Cell) -> MemoryRequest | ReturnCode:

@@ -9,6 +9,7 @@ from amoeba_model.wire.uet import MESSAGE_REQUESTS, SesFlags
 __all__ = ["TargetCredits"]
 
 _HEADER_DATA = SesFlags.HEADER_DATA.value
+_START, _END = SesFlags.START_OF_MESSAGE.value, SesFlags.END_OF_MESSAGE.value
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 
 
@@ -27,10 +28,15 @@ class TargetCredits:
     def is_enabled(self, context: int) -> bool:
         return self._contexts[context].enabled
 
-    def has_space(self, header: FrameHeader) -> bool:
-        """Whether the event entry and the slot that the request may need are free."""
+    def has_space(self, header: FrameHeader, data_pending: bool) -> bool:
+        """Whether the event entry and the slot that the request may need are free.
+
+        ``data_pending``: the message that its PDC has begun has immediate data. The event is written at the end.
+        """
         is_message = header.opcode in _MESSAGES
-        if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
+        has_data = data_pending if not header.flags & _START else bool(header.flags & _HEADER_DATA)
+        has_event = has_data and bool(header.flags & _END)
+        if not (is_message or has_event) or header.resource_index >= len(self._contexts):
             return True
         target = self._contexts[header.resource_index]
         context = target.receiver if is_message and target.enabled else target
@@ -38,4 +44,4 @@ class TargetCredits:
             return True
         if is_message and context.unexpected_base:
             return self._events.has_space(context) and self._matcher.has_place(context, header)
-        return not header.flags & _HEADER_DATA or self._events.has_space(context)
+        return not has_event or self._events.has_space(context)

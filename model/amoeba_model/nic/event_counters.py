@@ -15,12 +15,12 @@ _COUNTER_WRITES = Counter.COUNTER_WRITES.value
 _COUNTER_MASK = (1 << 64) - 1
 _OK = ReturnCode.OK.value
 _ALL = (1 << 32) - 1
-_WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
+_WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value)
 """All others bring something back."""
 _READ = RequestOpcode.READ.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _ATOMIC_READ = AtomicOpcode.READ.value
-_DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
+_LAST = (SesFlags.DELIVERY_COMPLETE | SesFlags.END_OF_MESSAGE).value
 
 
 class EventCounters:
@@ -80,7 +80,7 @@ class RemoteRequests:
 
     def count(self, header: FrameHeader, code: int) -> None:
         """Count a packet that is about to be answered with ``code``, if it is its request's last."""
-        if not header.flags & _DELIVERY_COMPLETE:
+        if header.flags & _LAST != _LAST:
             return
         writes = header.opcode in _WRITES
         context = self._contexts[header.resource_index]

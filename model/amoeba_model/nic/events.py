@@ -1,6 +1,7 @@
 """EventWriter: reports accesses with immediate data to a context's memory, and its messages, in its event ring."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from amoeba_model.descriptors import EVENT, EventFlags, EventKind
 from amoeba_model.nic.core import Core
@@ -15,7 +16,7 @@ from amoeba_model.unroll import packer
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode
 
-__all__ = ["EventWriter", "Report"]
+__all__ = ["Access", "EventWriter", "Report"]
 
 _NEVER_PROMISED = 4
 """Entries of every event ring that the target keeps for itself."""
@@ -24,6 +25,8 @@ _KINDS = {
     RequestOpcode.READ.value: EventKind.REMOTE_READ.value,
     RequestOpcode.ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
     RequestOpcode.FETCHING_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
+    RequestOpcode.AMOEBA_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
+    RequestOpcode.AMOEBA_FETCHING_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
     RequestOpcode.AMOEBA_COMPARE_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
 }
 _FIELDS = (
@@ -39,6 +42,15 @@ _NO_MESSAGE = (0,) * len(_MESSAGE_FIELDS)
 _pack_report = packer(
     (EVENT,), [f"event.{name}" for name in ("context", "address", "kind", "status", "flags", *_MESSAGE_FIELDS)]
 )
+
+
+class Access(NamedTuple):
+    """A request with immediate data, to be reported."""
+
+    data: int
+    address: int
+    """Virtual address of its first byte."""
+    length: int
 
 
 @dataclass(slots=True)
@@ -91,12 +103,17 @@ class EventWriter:
         ring = context.events
         return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED
 
-    def write(self, header: FrameHeader, address: int, length: int, pdc: int, cycle: int) -> int:
-        """Report a request for ``length`` bytes at virtual ``address``; return the cycle of the event."""
+    def has_ring(self, context: int) -> bool:
+        """Whether the context has an event ring."""
+        return bool(self._contexts[context].events.base)
+
+    def write(self, header: FrameHeader, access: Access, pdc: int, cycle: int) -> int:
+        """Report a request with immediate data, of which ``header`` is the last packet; return the event's cycle."""
         context = self._contexts[header.resource_index]
         ring = context.events
+        data, address, length = access
         entry = _pack_event(
-            header.header_data,
+            data,
             address,
             length,
             header.ip,

@@ -17,12 +17,14 @@ from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
     ATOMIC_OPCODES,
     CSWAP_VALUES_SIZE,
+    DIVISIBLE_REQUESTS,
     RequestOpcode,
     SemanticControl,
     SesFlags,
+    message_place,
 )
 
-__all__ = ["OperandStage", "PacketNumberer", "Packetizer"]
+__all__ = ["OperandStage", "PacketNumberer", "Packetizer", "ses_opcode_of"]
 
 _REQUESTS_SENT = Counter.REQUESTS_SENT.value
 _RETRANSMISSIONS = Counter.RETRANSMISSIONS.value
@@ -48,15 +50,23 @@ _RETURNS_DATA = frozenset(
 _WITHOUT_PAYLOAD = frozenset({_READ, _CLOSE})
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
-_WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
+_START = SesFlags.START_OF_MESSAGE.value
+_END = SesFlags.END_OF_MESSAGE.value
 _RELATIVE = SesFlags.RELATIVE.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
 _NO_OP = RequestOpcode.NO_OP.value
+_MSG_ERROR = RequestOpcode.MSG_ERROR.value
+_DIVISIBLE = frozenset(opcode.value for opcode in DIVISIBLE_REQUESTS)
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _VENDOR_COMPARE = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_LONG_ATOMICS = {
+    DescriptorOpcode.ATOMIC.value: RequestOpcode.AMOEBA_ATOMIC.value,
+    DescriptorOpcode.FETCH_ATOMIC.value: RequestOpcode.AMOEBA_FETCHING_ATOMIC.value,
+}
+"""Atomics of several packets."""
 _SES_OPCODES = {
     _WRITE: RequestOpcode.WRITE.value,
     _READ: RequestOpcode.READ.value,
@@ -85,7 +95,7 @@ class Packetizer:
     def cut(self, request: Request, peer: Peer) -> Packet:
         """Cut the request's next packet, which takes a place in the peer's window; for a failed peer, its last."""
         opcode, position = request.opcode, request.position
-        ses_opcode = _compare_opcode(request) if opcode == _COMPARE_ATOMIC else _SES_OPCODES[opcode]
+        ses_opcode = ses_opcode_of(request, self._payload)
         if opcode == _CLOSE or peer.failed:
             size, is_last = 0, True
         else:
@@ -95,7 +105,10 @@ class Packetizer:
             is_last = request.position == request.length
         request.begun = True
         expected = size if opcode in _RETURNS_DATA else 0
-        packet = Packet(peer.number(), request, ses_opcode, position, size, expected, is_last)
+        psn = peer.number()
+        if not position or ses_opcode not in _DIVISIBLE:
+            request.message = (psn - peer.start_psn) & 0xFFFF
+        packet = Packet(psn, request, ses_opcode, position, size, expected, is_last, request.message)
         peer.outstanding.append(packet)
         return packet
 
@@ -194,27 +207,34 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     if request.opcode == _CLOSE:
         header.is_control = True
         return header
-    header.flags = _WHOLE_MESSAGE | _RELATIVE if peer.relative else _WHOLE_MESSAGE
-    header.message_id = number & 0xFFFF
+    divisible = packet.opcode in _DIVISIBLE
+    starts = not packet.position or not divisible
+    ends = packet.is_last or packet.fault or not divisible
+    header.flags = (_START if starts else 0) | (_END if ends else 0) | (_RELATIVE if peer.relative else 0)
+    header.message_id = packet.message
     header.job_id = peer.job_id
     header.pid_on_fep = peer.pid_on_fep
     header.resource_index = peer.resource_index
-    header.buffer_offset = (request.remote_address + packet.position) & 0xFFFF_FFFF_FFFF_FFFF
+    before = 0 if divisible else packet.position
+    header.buffer_offset = (request.remote_address + before) & 0xFFFF_FFFF_FFFF_FFFF
     header.initiator = peer.initiator
     header.memory_key = request.remote_key
+    if not starts:
+        header.header_data = message_place(0 if packet.fault else packet.size, packet.position)
     if packet.fault:
-        header.opcode = _NO_OP
+        header.opcode = _NO_OP if starts else _MSG_ERROR
         header.flags |= _INITIATOR_ERROR
+        header.request_length = 0 if starts else request.length
         return header
     header.opcode = packet.opcode
     is_extended = request.opcode == _COMPARE_ATOMIC and packet.opcode == _FETCHING_ATOMIC
-    header.request_length = CSWAP_VALUES_SIZE if is_extended else packet.size
-    if packet.is_last:
-        if not request.flags & _CHAINED:
-            header.flags |= _DELIVERY_COMPLETE
-        if request.flags & _IMMEDIATE:
-            header.flags |= _HEADER_DATA
-            header.header_data = request.compare
+    length = request.length if divisible else packet.size
+    header.request_length = CSWAP_VALUES_SIZE if is_extended else length
+    if packet.is_last and not request.flags & _CHAINED:
+        header.flags |= _DELIVERY_COMPLETE
+    if request.flags & _IMMEDIATE and (starts if divisible else packet.is_last):
+        header.flags |= _HEADER_DATA
+        header.header_data = request.compare
     if request.opcode in FORMS:
         header.atomic_opcode = _ATOMIC_OPCODES[request.op]
         header.atomic_datatype = _ATOMIC_DATATYPES[request.datatype]
@@ -223,8 +243,16 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     return header
 
 
-def _compare_opcode(request: Request) -> int:
-    """UET's compare-and-swap extension carries one element of up to 16 bytes; the vendor opcode all else."""
+def ses_opcode_of(request: Request, payload: int) -> int:
+    """Return the SES opcode of a request; ``payload``: most bytes of a packet.
+
+    UET's compare-and-swap extension carries one element of up to 16 bytes, and its atomics have one packet. Vendor
+    opcodes do all else, but for FI_ATOMIC_READ: each packet of that is a message of its own, as of a READ.
+    """
+    if request.opcode != _COMPARE_ATOMIC:
+        if request.length > payload and request.op != _ATOMIC_READ and request.opcode in _LONG_ATOMICS:
+            return _LONG_ATOMICS[request.opcode]
+        return _SES_OPCODES[request.opcode]
     if request.length == _ELEMENT_SIZES[request.datatype] <= _HALF_CSWAP:
         return _FETCHING_ATOMIC
     return _VENDOR_COMPARE

@@ -9,9 +9,10 @@ from amoeba_model.nic.connection_epochs import ConnectionEpochs
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.credits import TargetCredits
 from amoeba_model.nic.gaps import GapStore, KeptPacket
+from amoeba_model.nic.open_messages import OpenMessage
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
-from amoeba_model.wire.uet import NackCode, RequestOpcode
+from amoeba_model.wire.uet import NackCode, RequestOpcode, SesFlags
 
 __all__ = [
     "IDLE_TIMEOUTS",
@@ -37,6 +38,8 @@ MAX_MISSING = 255
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
+_START, _END = SesFlags.START_OF_MESSAGE.value, SesFlags.END_OF_MESSAGE.value
+_HEADER_DATA = SesFlags.HEADER_DATA.value
 _READ = RequestOpcode.READ.value
 _FURTHEST_CLEAR = (1 << 15) - 1
 """ack_psn_offset has 16 bits and a sign."""
@@ -68,6 +71,10 @@ class Pdc:
     """Of the request that came last."""
     context: int = 0
     """For which that was."""
+    data_pending: bool = False
+    """The message that began last has immediate data, and more packets."""
+    message: OpenMessage | None = None
+    """The message of several packets that has begun, unless it was refused."""
 
     def note(self, header: FrameHeader, now: int) -> None:
         """Note the arrival of a packet of this PDC."""
@@ -193,7 +200,7 @@ class PdcTable:
         if _clear_distance(header) > self._window:
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
         following = (header.psn + 1) & _PSN_MASK
-        if not header.is_control and not self._credits.has_space(header):
+        if not header.is_control and not self._credits.has_space(header, pdc.data_pending):
             pdc.gap_reported = True
             if pdc.asked == pdc.expected:
                 pdc.asked = following
@@ -202,6 +209,9 @@ class PdcTable:
             pdc.asked = following
         pdc.expected = following
         pdc.gap_reported = False
+        if header.flags & _START:
+            pdc.data_pending = bool(header.flags & _HEADER_DATA)
+        pdc.data_pending &= not header.flags & _END
         if header.is_control:
             pdc.is_open = False
             self._throw_away(pdc.number)

@@ -35,8 +35,10 @@ class Packet:
     expected: int
     """Bytes of data that a successful answer carries."""
     is_last: bool
+    message: int = 0
+    """``message_id``."""
     fault: bool = False
-    """Its operands could not be read: it goes out as a NO_OP."""
+    """Its operands could not be read: it goes out as a NO_OP, or as a MSG_ERROR if its message has begun."""
     status: int | None = None
     """Code of its answer, noted while packets before it are unanswered; None before the answer."""
 

@@ -4,7 +4,7 @@ from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.completion import ResultOrder
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.first_psns import first_psn
-from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS, PSN_MASK, Peer
+from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS, PSN_MASK, Packet, Peer
 from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
@@ -23,7 +23,6 @@ _RESPONSES = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.
 """Responses with a return code; without it an answer says OK."""
 _CLOSED = frozenset({NackCode.INV_DPDCID.value, NackCode.CLOSING.value})
 _PSN_HALF = 1 << 31
-_MESSAGE_ID_MASK = 0xFFFF
 
 
 class ResponseHandler:
@@ -49,10 +48,10 @@ class ResponseHandler:
         if header.is_control:
             self._refuse(header, pdc, peer, cycle)
             return peer
-        if not _is_meant(header, peer):
+        packet = peer.outstanding[younger_by]
+        if not _is_meant(header, peer, packet):
             self._core.counters[_DROPPED_RESPONSE] += 1
             return None
-        packet = peer.outstanding[younger_by]
         if younger_by:
             younger_by -= self._acknowledge_before(header, pdc, peer, younger_by, cycle)
         if packet.status is not None:
@@ -132,8 +131,8 @@ def _loses_pdc(header: FrameHeader, peer: Peer) -> bool:
     return peer.target_pdc is not None and header.spdcid in (peer.target_pdc, NO_PDC)
 
 
-def _is_meant(header: FrameHeader, peer: Peer) -> bool:
-    """Whether an ACK has message and job of the packet that it names.
+def _is_meant(header: FrameHeader, peer: Peer, packet: Packet) -> bool:
+    """Whether an ACK has message and job of ``packet``, which it names.
 
     A CLOSE, which is alone, has neither, and no other packet is answered without a response. A DEFAULT response has
     no job.
@@ -142,4 +141,4 @@ def _is_meant(header: FrameHeader, peer: Peer) -> bool:
         return header.opcode == _NO_RESPONSE and peer.outstanding[0].request.opcode == _CLOSE
     if header.opcode != _DEFAULT and header.job_id != peer.job_id:
         return False
-    return header.message_id == (header.psn - peer.start_psn) & _MESSAGE_ID_MASK
+    return header.message_id == packet.message

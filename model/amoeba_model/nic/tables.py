@@ -105,6 +105,8 @@ class Request:
     """Bytes cut into packets so far."""
     begun: bool = field(default=False, kw_only=True)
     """Its first packet has been cut."""
+    message: int = field(default=0, kw_only=True)
+    """``message_id`` of the packet that was cut last."""
     status: int = ReturnCode.OK.value
 
     def continues(self, other: "Request") -> bool:

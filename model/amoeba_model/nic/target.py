@@ -5,9 +5,10 @@ from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.checker import MemoryRequest, RequestChecker
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
-from amoeba_model.nic.events import EventWriter
+from amoeba_model.nic.events import Access, EventWriter
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.memory import MemoryEngine
+from amoeba_model.nic.open_messages import OpenMessage, follow_message
 from amoeba_model.nic.pdc import Duplicate, Kept, Pdc, PdcTable, Refusal
 from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
@@ -26,6 +27,7 @@ _OK = ReturnCode.OK.value
 _NO_REFUSALS = frozenset({_OK, ReturnCode.NULL.value})
 _HOST_UNSUCCESS_CMPL = ReturnCode.HOST_UNSUCCESS_CMPL.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
+_END = SesFlags.END_OF_MESSAGE.value
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 _KEY_REFUSALS = frozenset({ReturnCode.BAD_MKEY, ReturnCode.PERM_VIOLATION, ReturnCode.BAD_ADDR})
 """Return codes of the RequestChecker's last checks, on the key: requests that get so far are counted."""
@@ -94,6 +96,9 @@ class Target:
         pdc = place.number
         # A CLOSE has been executed by the PdcTable. Its answer has no response, and so no return code.
         checked = ReturnCode.NULL if header.is_control else self._checker.check(header, payload)
+        has_events = isinstance(checked, MemoryRequest) and self._events.has_ring(header.resource_index)
+        message, checked = follow_message(place.message, header, checked, has_events)
+        place.message = None if header.flags & _END else message
         if self._core.tracing:
             context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
             status = checked if isinstance(checked, ReturnCode) else _OK
@@ -106,11 +111,14 @@ class Target:
         if header.opcode in _MESSAGES:
             return self._receive(header, checked, pdc, cycle)
         data, cycle = self._access(checked, pdc, header.psn, cycle)
-        if data is None:
+        if message is not None:
+            message.faulty |= data is None
+        if data is None or (message is not None and message.faulty):
             self._remote_requests.count(header, _HOST_UNSUCCESS_CMPL)
             return _HOST_UNSUCCESS_CMPL, b"", cycle
-        if header.flags & _HEADER_DATA:
-            cycle = self._events.write(header, checked.address, checked.length, pdc, cycle)
+        access = _access_to_report(header, checked, message)
+        if access is not None:
+            cycle = self._events.write(header, access, pdc, cycle)
         self._remote_requests.count(header, _OK)
         return _OK, data, cycle
 
@@ -164,3 +172,14 @@ class Target:
         self._core.counters[refusal.counter] += 1
         if refusal.code is not None:
             self._responder.refuse(header, refusal.pdc, refusal.code, refusal.psn, cycle + RESPOND)
+
+
+def _access_to_report(header: FrameHeader, request: MemoryRequest, message: OpenMessage | None) -> Access | None:
+    """Return what the event of an executed request says; None without an event."""
+    if not header.flags & _END:
+        return None
+    if message is None:
+        return Access(header.header_data, request.address, request.length) if header.flags & _HEADER_DATA else None
+    if message.data is None:
+        return None
+    return Access(message.data, request.address - request.offset, header.request_length)

@@ -50,6 +50,8 @@ ATOMIC_REQUESTS = frozenset(
     {
         RequestOpcode.ATOMIC,
         RequestOpcode.FETCHING_ATOMIC,
+        RequestOpcode.AMOEBA_ATOMIC,
+        RequestOpcode.AMOEBA_FETCHING_ATOMIC,
         RequestOpcode.AMOEBA_COMPARE_ATOMIC,
         RequestOpcode.TSEND_ATOMIC,
         RequestOpcode.TSEND_FETCH_ATOMIC,

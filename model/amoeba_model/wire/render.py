@@ -16,6 +16,7 @@ from amoeba_model.wire.uet import (
     PDS_NACK,
     PDS_REQUEST,
     SES_REQUEST,
+    SES_REQUEST_PART,
     SES_RESPONSE,
     SES_RESPONSE_DATA,
     UDP,
@@ -26,6 +27,7 @@ from amoeba_model.wire.uet import (
     ResponseOpcode,
     ReturnCode,
     SesFlags,
+    place_in_message,
 )
 
 __all__ = ["FieldText", "Layer", "layers", "records_of", "summary", "summary_of"]
@@ -89,7 +91,7 @@ def records_of(header: FrameHeader) -> list[Record]:
     if header.is_control:
         records.append(PDS_CONTROL if header.is_request else PDS_NACK)
     elif header.is_request:
-        records += [PDS_REQUEST, SES_REQUEST]
+        records += [PDS_REQUEST, SES_REQUEST if header.flags & SesFlags.START_OF_MESSAGE else SES_REQUEST_PART]
         if header.opcode in ATOMIC_REQUESTS:
             records.append(ATOMIC_EXTENSION)
     else:
@@ -125,7 +127,9 @@ def _request_text(frame: DecodedFrame) -> str:
         operation = _member(AtomicOpcode, header.atomic_opcode)
         text += f" {operation} {_member(AtomicDatatype, header.atomic_datatype)}"
     text += f", {_place_text(header)}, context {header.resource_index}"
-    if header.flags & SesFlags.HEADER_DATA:
+    if not header.flags & SesFlags.START_OF_MESSAGE:
+        text += f", from byte {place_in_message(header.header_data).message_offset} on"
+    elif header.flags & SesFlags.HEADER_DATA:
         text += f", immediate data {header.header_data:#x}"
     return f"{text}, {len(frame.payload)} bytes of payload"
 

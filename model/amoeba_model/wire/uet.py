@@ -6,6 +6,7 @@ marked "decision" here and listed in ``docs/wire.md``.
 """
 
 import enum
+from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
 from amoeba_model.opcodes import Datatype, Op
@@ -82,7 +83,11 @@ class RequestOpcode(enum.IntEnum):
     MSG_ERROR = 0xF
     AMOEBA_COMPARE_ATOMIC = 0x30
     """Vendor opcode: compare atomics beyond one element of 16 bytes. Atomic extension, then as payload all
-    operands, then all compare values."""
+    operands, then all compare values, of the packet's elements."""
+    AMOEBA_ATOMIC = 0x31
+    """Vendor opcode: an ATOMIC of several packets, which UET does not know."""
+    AMOEBA_FETCHING_ATOMIC = 0x32
+    """Vendor opcode: the same of a FETCHING_ATOMIC with operands, but for compare atomics."""
 
 
 MESSAGE_REQUESTS = frozenset(
@@ -96,6 +101,38 @@ MESSAGE_REQUESTS = frozenset(
     }
 )
 """Request opcodes of messages and tagged atomics: a receive says where they go, no key."""
+
+DIVISIBLE_REQUESTS = frozenset(
+    {
+        RequestOpcode.WRITE,
+        RequestOpcode.AMOEBA_ATOMIC,
+        RequestOpcode.AMOEBA_FETCHING_ATOMIC,
+        RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+    }
+)
+"""Request opcodes whose messages may have several packets, the first with START, the last with END."""
+
+_MESSAGE_OFFSET_BITS = 32
+_PAYLOAD_LENGTH_BITS = 14
+
+
+class MessagePlace(NamedTuple):
+    """Content of ``header_data`` in a packet without START: the packet's place in its message."""
+
+    payload_length: int
+    """Bytes of remote memory that the packet concerns."""
+    message_offset: int
+
+
+def message_place(payload_length: int, message_offset: int) -> int:
+    """Return ``header_data`` of a packet without START."""
+    return payload_length << _MESSAGE_OFFSET_BITS | message_offset
+
+
+def place_in_message(header_data: int) -> MessagePlace:
+    """Return what ``header_data`` of a packet without START says; its upper 18 bits mean nothing."""
+    offset = header_data & (1 << _MESSAGE_OFFSET_BITS) - 1
+    return MessagePlace(header_data >> _MESSAGE_OFFSET_BITS & (1 << _PAYLOAD_LENGTH_BITS) - 1, offset)
 
 
 class ControlType(enum.IntEnum):
@@ -441,7 +478,7 @@ SES_REQUEST = Record(
         Field("opcode", 6, "Operation.", RequestOpcode),
         Field("version", 2, "Zero."),
         Field("flags", 6, "Message and delivery flags.", SesFlags),
-        Field("message_id", 16, "Counts the messages of a PDC."),
+        Field("message_id", 16, "Number of the message's first packet in its PDC; the same in all its packets."),
         Field("ri_generation", 8, "Zero."),
         Field("job_id", 24, "Job of the addressed process."),
         Field("reserved1", 4, "Zero."),
@@ -451,14 +488,34 @@ SES_REQUEST = Record(
         Field(
             "buffer_offset",
             64,
-            "Remote address, virtual or offset; of a rendezvous: the message's length.",
+            "Where the message begins: remote address, virtual or offset; of a rendezvous: the message's length.",
         ),
         Field("initiator", 32, "Sender's context."),
         Field("memory_key", 64, "Key of the remote region; match bits of a tagged message."),
         Field("header_data", 64, "Immediate data if HEADER_DATA."),
-        Field("request_length", 32, "Bytes of remote memory concerned; 32 with compare-and-swap values."),
+        Field(
+            "request_length", 32, "Bytes of remote memory that the message concerns; 32 with compare-and-swap values."
+        ),
     ),
-    "SES standard request header.",
+    "SES standard request header, of a packet with START.",
+    "big",
+)
+
+_PLACE_FIELDS = (
+    Field("reserved3", 18, "Zero."),
+    Field("payload_length", 14, "Bytes of remote memory that the packet concerns."),
+    Field("message_offset", 32, "Where they begin, counted from the message's first byte."),
+)
+
+SES_REQUEST_PART = Record(
+    "ses_request_part",
+    SES_REQUEST.size,
+    tuple(
+        part
+        for field in SES_REQUEST.fields
+        for part in (_PLACE_FIELDS if field.name == "header_data" else (field,))
+    ),
+    "SES standard request header, of a packet without START: the packet's place stands where header_data is.",
     "big",
 )
 
@@ -530,6 +587,7 @@ WIRE_RECORDS = (
     PDS_NACK,
     PDS_CONTROL,
     SES_REQUEST,
+    SES_REQUEST_PART,
     ATOMIC_EXTENSION,
     SES_RESPONSE,
     SES_RESPONSE_DATA,

@@ -7,6 +7,7 @@ from amoeba_hw.target import (
     count_orders,
     event_credits,
     gap_store,
+    open_messages,
     receivers,
     sequence,
 )
@@ -78,6 +79,38 @@ FAULTS = {
         "self.packet.psn",
     ),
     "a CLOSE of a former epoch is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
+    "a message without a first packet has its immediate data": (
+        sequence,
+        "SequenceRules",
+        "Mux(packet.starts, packet.has_data, before.data_pending & ~verdict.opens) & ~packet.ends",
+        "packet.has_data & ~packet.ends",
+    ),
+    "a message goes on after its end": (open_messages, "OpenMessages", "self.passed & ~packet.ends", "self.passed"),
+    "a message goes on though a packet of it was refused": (
+        open_messages,
+        "OpenMessages",
+        "self.passed & ~packet.ends",
+        "~packet.ends",
+    ),
+    "a message goes on with any key": (open_messages, "OpenMessages", "(row.key != packet.key)", "0"),
+    "a message goes on anywhere": (
+        open_messages,
+        "OpenMessages",
+        "            & (row.received == packet.offset)\n",
+        "",
+    ),
+    "a message of a former epoch goes on": (
+        open_messages,
+        "OpenMessages",
+        "            & (row.epoch == packet.epoch)\n",
+        "",
+    ),
+    "two packets one after the other do not see each other": (
+        open_messages,
+        "OpenMessages",
+        "transparent_for=(write,)",
+        "",
+    ),
     "what is kept gives way at once": (
         gap_store,
         "GapStore",
@@ -146,5 +179,6 @@ SPECIFICATIONS = {
     "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
+    "OpenMessages": (target, "OpenMessagesSpec", "bmc", 6),
     "GapStore": (gaps, "GapStoreSpec", "bmc", 9),
 }

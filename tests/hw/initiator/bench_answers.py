@@ -87,13 +87,15 @@ async def a_refused_operand_ends_its_request_with_a_no_op(dut):
         (header["psn"], header["opcode"], header["flags"], header["request_length"], header["payload_length"])
         for header, _ in environment.frames
     ]
-    whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+    starts, ends = SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE
     assert seen == [
-        (0, RequestOpcode.WRITE, whole, 256, 256),
-        (1, RequestOpcode.NO_OP, whole | SesFlags.INITIATOR_ERROR, 0, 0),
-        (2, RequestOpcode.WRITE, whole, 256, 256),
-        (3, RequestOpcode.WRITE, whole | SesFlags.DELIVERY_COMPLETE, 44, 44),
+        (0, RequestOpcode.WRITE, starts, 256 * 300, 256),
+        (1, RequestOpcode.MSG_ERROR, ends | SesFlags.INITIATOR_ERROR, 256 * 300, 0),
+        (2, RequestOpcode.WRITE, starts, 300, 256),
+        (3, RequestOpcode.WRITE, ends | SesFlags.DELIVERY_COMPLETE, 300, 44),
     ]
+    assert [header["message_id"] for header, _ in environment.frames] == [0, 0, 2, 2]
+    assert [header["header_data"] for header, _ in environment.frames] == [0, 256, 0, 44 << 32 | 256]
     # What could not be sent any more is not fetched either, but for what was on its way.
     assert environment.cycle < 2000
 

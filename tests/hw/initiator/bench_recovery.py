@@ -305,7 +305,8 @@ async def a_pdc_that_the_target_has_given_away_begins_anew_with_what_is_unanswer
     refuse(environment, 1, NackCode.INV_DPDCID)
     await frames(environment, 5)
     assert first_packets(environment)[3:] == [(1, 1, 0), (2, 1, 1)]
-    assert [header["message_id"] for header, _ in environment.frames[3:]] == [0, 1]
+    # A message keeps its number.
+    assert [header["message_id"] for header, _ in environment.frames[3:]] == [1, 2]
     environment.respond(environment.frames[4][0], OK, b"", cack_psn=START + 2, spdcid=TARGET_PDC + 3)
     environment.post(0, 3, [write(3)])
     await frames(environment, 6)

@@ -242,6 +242,10 @@ ATOMICS = (
 )
 
 
+LONG_ATOMICS = ATOMICS[:3]
+"""Of several packets they are one message, as a WRITE is."""
+
+
 def network_order(content):
     """64-bit numbers, of which all operands here are, as they travel."""
     return b"".join(content[at : at + 8][::-1] for at in range(0, len(content), 8))
@@ -262,10 +266,14 @@ def cut_requests(parameters, memory, number, index, fields):
     has_operands = opcode not in (DescriptorOpcode.READ, DescriptorOpcode.CLOSE) and length > 0
     inline = bool(flags & DescriptorFlags.INLINE)
     immediate = bool(flags & DescriptorFlags.IMMEDIATE) and opcode != DescriptorOpcode.CLOSE
+    reads = opcode == DescriptorOpcode.FETCH_ATOMIC and fields.get("op") == Op.FI_ATOMIC_READ
+    divisible = opcode == DescriptorOpcode.WRITE or (opcode in LONG_ATOMICS and length > limit and not reads)
     packets = []
     for done in itertools.count(0, limit):
         size = min(limit, length - done)
         last = done + size == length
+        position = done if divisible else 0
+        has_data = immediate and (done == 0 if divisible else last)
 
         def values(field, done=done, size=size):
             if inline:
@@ -291,9 +299,10 @@ def cut_requests(parameters, memory, number, index, fields):
                     "last": last or refused,
                     "fault": refused,
                     "is_close": opcode == DescriptorOpcode.CLOSE,
-                    "remote_address": fields["remote_address"] + done,
+                    "remote_address": fields["remote_address"] + done - position,
+                    "position": position,
                     "result": fields["result"] + done,
-                    "header_data": fields["compare"] if immediate and last and not refused else None,
+                    "header_data": fields["compare"] if has_data and not refused else None,
                 },
                 payload,
             )
@@ -309,7 +318,7 @@ def seen(packet):
         "index": packet["ticket"]["index"],
         "context": packet["ticket"]["context"],
         "peer": packet["ticket"]["peer"],
-        **{name: packet[name] for name in ("length", "remote_address", "result")},
+        **{name: packet[name] for name in ("length", "remote_address", "position", "result")},
         **{name: bool(packet[name]) for name in ("last", "fault", "is_close")},
         "header_data": packet["compare"] if packet["immediate"] else None,
     }

@@ -4,7 +4,7 @@ import random
 
 from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.parameters import NicParameters
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import always, in_bursts, randomly, start
 from cocotb.triggers import ClockCycles
@@ -24,11 +24,13 @@ REFUSED = 0x5_0000_0000
 RESULT_SPACING = 0x1003
 
 OK = ReturnCode.OK
+WHOLE = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
 FETCHING = (
     RequestOpcode.READ,
     RequestOpcode.FETCHING_ATOMIC,
     RequestOpcode.TSEND_FETCH_ATOMIC,
     RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+    RequestOpcode.AMOEBA_FETCHING_ATOMIC,
 )
 RETURN_CODES = (OK, OK, OK, OK, ReturnCode.BAD_MKEY, ReturnCode.BAD_ADDR)
 
@@ -65,7 +67,10 @@ def well(header, payload):
     """Answers every request with OK and data derived from its psn."""
     if header["opcode"] not in FETCHING:
         return OK, b""
-    return OK, random.Random(header["psn"]).randbytes(header["request_length"])
+    size = header["request_length"]
+    if header["flags"] & WHOLE != WHOLE:
+        size = header["payload_length"] // (2 if header["opcode"] == RequestOpcode.AMOEBA_COMPARE_ATOMIC else 1)
+    return OK, random.Random(header["psn"]).randbytes(size)
 
 
 def as_it_comes(header, payload):

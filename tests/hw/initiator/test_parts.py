@@ -18,6 +18,7 @@ from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
 from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.descriptors import DescriptorCheck as ModelCheck
+from amoeba_model.nic.packets import ses_opcode_of
 from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.tables import Context, Request
 from amoeba_model.opcodes import Datatype, Op
@@ -109,6 +110,8 @@ def test_descriptors_are_refused_for_the_model_s_reason(parameters):
             assert status == request.status, fields
             assert is_sent == ctx.get(check.becomes_request), fields
             assert ctx.get(check.is_close) == (fields["opcode"] == DescriptorOpcode.CLOSE)
+            if is_sent and fields["opcode"] != DescriptorOpcode.NOP:
+                assert ctx.get(check.ses_opcode) == ses_opcode_of(request, parameters.payload), fields
             seen.add(ReturnCode(status))
 
     simulator = Simulator(check)

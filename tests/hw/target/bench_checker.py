@@ -1,10 +1,10 @@
 """Testbench of RequestChecker: what messages and tagged atomics are when they go to be matched.
 
-The model's RequestChecker decides which requests are refused, and with which return code. RMA and atomics on
-registered memory, and what is cut out of payloads, are target_traffic's.
-Parameters: ``payload``, ``contexts``.
+The model's RequestChecker decides which requests are refused, and with which return code, also for the packets of
+WRITEs and atomics of several packets. Other RMA and atomics on registered memory, and what is cut out of payloads, are
+target_traffic's. Parameters: ``payload``, ``contexts``.
 
-Covers ``target/atomic_codes.py``.
+Covers ``target/atomic_codes.py`` and ``target/open_messages.py``.
 """
 
 import random
@@ -15,14 +15,17 @@ from amoeba_hw.interfaces import CONTEXT
 from amoeba_hw.request_records import CHECKED_REQUEST, LOCATED_REQUEST
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker
-from amoeba_model.nic.tables import Context, KeyTable
+from amoeba_model.nic.open_messages import follow_message
+from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import key_slots
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack
 
+from tests.hw.target.parts import random_parts
 from tests.hw.target.rules import MESSAGES
 from tests.hw.uet_frames import random_request
 
@@ -36,10 +39,13 @@ NOT_ENABLED = 1
 
 SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH = 5, 6, 9, 0xA, 0xD, 0xE
 SENDS, RENDEZVOUS, TAGGED = {5, 6, 9, 0xA}, {6, 0xA}, {9, 0xA, 0xD, 0xE}
-HEADER_DATA, RELATIVE, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 4, 8, 0x10, 0x20, 3
+START, END, HEADER_DATA, RELATIVE, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 1, 2, 4, 8, 0x10, 0x20, 3
 WRITE_KIND, ATOMIC_KIND = 1, 2
 OK = 1
 IMMEDIATE_EVENT, TAGGED_EVENT = 1, 2
+KEYS, REGION = 64, 0x10_0000
+KEY_FLAGS = {100: 7, 101: 15, 102: 3, 103: 5}
+"""By key: VALID, REMOTE_READ, REMOTE_WRITE and VIRTUAL, as bits."""
 SUM, ATOMIC_READ, UINT64 = 2, 0xB, 7
 # Libfabric's numbers.
 FI_SUM, FI_ATOMIC_READ, FI_UINT64 = 2, 10, 7
@@ -64,9 +70,23 @@ class Bench:
         dut.takes_messages.value = sum(context.takes_messages() << context.number for context in self.contexts)
         dut.keeps_data.value = 1
         core = SimpleNamespace(parameters=parameters)
-        self.model = RequestChecker(core, Capabilities(parameters), self.contexts, KeyTable(1))
+        self.keys = KeyTable(KEYS)
+        taken = set()
+        for key, flags in KEY_FLAGS.items():
+            slot = next(slot for slot in key_slots(key, KEYS) if slot not in taken)
+            taken.add(slot)
+            self.keys.store(slot, Key(key, REGION, 0x4000, DOMAIN, flags))
+        self.model = RequestChecker(core, Capabilities(parameters), self.contexts, self.keys)
         self.located = StreamSource(dut, "located", LOCATED_REQUEST, pace=pace())
         self.checked = StreamSink(dut, "checked", CHECKED_REQUEST, pace=sink_pace())
+
+    def send_part(self, header, **fields):
+        """Send a request for registered memory, with what the KeyTable finds of its key."""
+        request = {"header": header, "generation": 3, "receiver": header["resource_index"] & 0xFF} | fields
+        key = self.keys.find(header["memory_key"])
+        names = ("key", "base", "length", "domain", "flags", "read_counter", "write_counter")
+        entry = {} if key is None else {name: getattr(key, name) for name in names}
+        self.located.send({"request": request, "found": int(key is not None), "entry": entry})
 
     def send(self, header, **fields):
         """Send a request; returns it as it was sent. The KeyTable may show anything for a message."""
@@ -135,7 +155,7 @@ def check(bench, request, checked):
     assert answer["counters"] == [0, 0, 0]
     assert (answer["silent"], checked["dropped"], checked["context"]) == (0, 0, header["resource_index"] & 0xFF)
     assert checked["has_payload"] == (header["payload_length"] != 0)
-    immediate = header["flags"] & HEADER_DATA
+    immediate = header["flags"] & (HEADER_DATA | START) == HEADER_DATA | START
     assert answer["event"] == {
         "reserved": request["reserved"],
         "context": request["receiver"],
@@ -183,10 +203,76 @@ def check_memory(verdict, header, checked):
 async def messages_are_refused_for_the_model_s_reason_and_else_passed_on(dut, pace, sink_pace):
     bench = Bench(dut, PACES[pace], PACES[sink_pace])
     await start(dut)
-    sent = [bench.send(random_message()) for _ in range(400)]
+    sent = [bench.send(random_message()) for _ in range(800)]
     codes = [check(bench, *pair) for pair in zip(sent, await bench.checked.receive(len(sent)), strict=True)]
     # Each code that a message can have but for AMO_UNSUPPORTED_OP and _DT, which few have.
     assert {OK, 3, 7, 0x11, 0x18, 0x19, 0x1A, 0x1B} <= set(codes)
+
+
+class Senders:
+    """Initiators that send messages in parts, mixed with one another and with requests of one packet."""
+
+    def __init__(self, bench):
+        self._bench = bench
+        self._parts = {pdc: [] for pdc in range(4)}
+        self._messages, self._epochs = dict.fromkeys(self._parts), dict.fromkeys(self._parts, 0)
+        self.expected = []
+        """(header, verdict, message, whether it is the last part, whether an event entry is reserved) of each."""
+
+    def send(self):
+        pdc = random.choice(list(self._parts))
+        if random.random() < 0.02:
+            self._messages[pdc], self._epochs[pdc] = None, self._epochs[pdc] + 1
+        if not self._parts[pdc]:
+            key, context = random.choice([100, 100, 100, 101, 101, 102, 103, 7]), random.choice([0, 0, 0, 2, 3, 1])
+            place = random.choice([0, 64, 0x4000 - 24]) + (REGION if key == 101 else 0)
+            same = {"memory_key": key, "buffer_offset": place, "resource_index": context}
+            self._parts[pdc] = random_parts(PAYLOAD, same)
+        if random.random() < 0.1:
+            header = message(random.choice([0, 1, 2, 0xF]), flags=random.choice([WHOLE, 2, 0x12]), memory_key=100)
+        else:
+            part = self._parts[pdc].pop(0)
+            header = part.spoil(message(part.opcode, part.length, part.payload_length, **part.fields))
+        dropped = random.random() < 0.1
+        reserved = int(random.random() < 0.9)
+        if not dropped:
+            self._judge(pdc, header, reserved)
+        self._bench.send_part(header, pdc=pdc, epoch=self._epochs[pdc], reserved=reserved, dropped=int(dropped))
+
+    def _judge(self, pdc, header, reserved):
+        checked = self._bench.model.check(FrameHeader(**header), bytes(header["payload_length"]))
+        message, checked = follow_message(self._messages[pdc], FrameHeader(**header), checked, bool(reserved))
+        self._messages[pdc] = None if header["flags"] & END else message
+        self.expected.append((header, checked, message))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(pace=list(PACES), sink_pace=list(PACES))
+async def packets_pass_where_they_continue_their_message(dut, pace, sink_pace):
+    bench = Bench(dut, PACES[pace], PACES[sink_pace])
+    await start(dut)
+    senders = Senders(bench)
+    for _ in range(2000):
+        senders.send()
+    checked = [each for each in await bench.checked.receive(2000) if not each["dropped"]]
+    told, codes = 0, set()
+    for seen, (header, verdict, message_of_it) in zip(checked, senders.expected, strict=True):
+        answer = seen["answer"]
+        codes.add(answer["return_code"])
+        if isinstance(verdict, ReturnCode):
+            assert (answer["return_code"], answer["executed"]) == (verdict, 0), (header, verdict)
+            continue
+        assert (answer["return_code"], answer["executed"]) == (OK, 1), (header, verdict)
+        assert (seen["memory"]["address"], seen["memory"]["length"]) == (verdict.address, verdict.length)
+        assert (answer["length"], answer["request_length"]) == (verdict.length, header["request_length"])
+        assert answer["continues"] == (message_of_it is not None and not header["flags"] & START)
+        if answer["continues"] and header["flags"] & END and message_of_it.data is not None:
+            event = answer["event"]
+            assert (event["data"], event["length"]) == (message_of_it.data, header["request_length"])
+            assert (event["address"], event["flags"]) == (verdict.address - verdict.offset, IMMEDIATE_EVENT)
+            told += 1
+    assert told > 10
+    assert {OK, 3, 0x17, 0x18, 0x1C, 0x1D} <= codes
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

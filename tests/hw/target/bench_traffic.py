@@ -9,8 +9,10 @@ Covers ``target/operand_splitter.py``.
 
 import random
 from collections import Counter
+from functools import partial
 
 import cocotb
+from amoeba_model.nic.open_messages import follow_message
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import key_slots
 from amoeba_model.trace import NO_CONTEXT
@@ -40,11 +42,13 @@ from tests.hw.target.environment import (
     request,
     store_keys,
 )
-from tests.hw.target.rules import MESSAGES, signed
+from tests.hw.target.parts import random_parts
+from tests.hw.target.rules import END, MESSAGES, signed
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, TSEND_ATOMIC, TSEND_FETCH, VENDOR = 0, 1, 2, 3, 4, 0xD, 0xE, 0x30
 OK, HOST_UNSUCCESS, PERM_VIOLATION, BAD_MKEY, BAD_ADDR = 1, 0xE, 0x17, 0x1C, 0x1D
 GTD_RESP_UNAVAIL = 0x13
+LONG_ATOMIC, LONG_FETCHING = 0x31, 0x32
 
 
 def random_atomic():
@@ -113,10 +117,20 @@ def random_traffic():
     if header["opcode"] in MESSAGES:
         # To where none are taken: target_messages is about the others.
         header |= {"resource_index": 3, "pid_on_fep": PID + 3}
-    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR, TSEND_ATOMIC, TSEND_FETCH):
+    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR, LONG_ATOMIC, LONG_FETCHING, TSEND_ATOMIC, TSEND_FETCH):
         # A frame without the atomic extension leaves these zero.
         header |= dict.fromkeys(("atomic_opcode", "atomic_datatype", "semantic_control"), 0)
     return header, payload
+
+
+def judged_by_model(bench, message, header, payload):
+    """The model's MemoryRequest or code of a request, its message, and the one that its PDC has open from then on."""
+    checked, fields = ReturnCode.NULL, FrameHeader(**header)
+    if not header["is_control"]:
+        checked = bench.checker.check(fields, payload)
+    ringed = header["resource_index"] < CONTEXTS and bool(bench.contexts[header["resource_index"]].events.base)
+    message, checked = follow_message(message, fields, checked, ringed)
+    return checked, message, None if header["flags"] & END else message
 
 
 class Senders:
@@ -137,7 +151,7 @@ class Senders:
         self._ports = 0
 
     def _restart(self, pdc, psn):
-        pdc |= {"first": psn, "next": psn, "dpdcid": None, "sent": []}
+        pdc |= {"first": psn, "next": psn, "dpdcid": None, "sent": [], "parts": []}
 
     def send(self):
         """A new packet, one sent before, or one that comes too early, of some sender."""
@@ -148,7 +162,7 @@ class Senders:
             header, payload = random.choice(pdc["sent"][-WINDOW - 2 :])
             header = header | {"retx": random.getrandbits(1)}
         else:
-            header, payload = random_traffic()
+            header, payload = self._following(pdc)
             early = random.choice([1, 1, 2, 3, WINDOW]) if random.random() < 0.25 else 0
             header |= {"ip": pdc["ip"], "spdcid": pdc["spdcid"], "psn": (pdc["next"] + early) & 0xFFFF_FFFF}
         syn = pdc["dpdcid"] is None or random.random() < 0.2
@@ -158,13 +172,26 @@ class Senders:
         header["port"] = self._ports
         self._ports += 1
         rules = self._bench.rules
-        verdict = rules.judge(header, passes=self._passes(header, payload))
+        verdict = rules.judge(header, passes=partial(self._passes, header, payload))
         self._bench.send(header, payload)
         self._note(pdc, header, payload, verdict)
         while verdict.kind == "accepted" and (kept := rules.following(verdict.pdc)):
             header, payload, _ = self.judged.pop(kept[1]["port"])
-            verdict = rules.judge_next(verdict.pdc, header, passes=self._passes(header, payload))
+            verdict = rules.judge_next(verdict.pdc, header, passes=partial(self._passes, header, payload))
             self._note(pdc, header, payload, verdict)
+
+    def _following(self, pdc):
+        """The next part of a message, or anything."""
+        if not pdc["parts"] and random.random() < 0.15:
+            key, context = random.choice([100, 100, 101, 200, 201, 102, 103]), random.choice([0, 0, 0, 3])
+            place = 64 + (0x10_0000 if key in (101, 201) else 0)
+            same = {"memory_key": key, "buffer_offset": place, "resource_index": context, "pid_on_fep": PID + context}
+            pdc["parts"] = random_parts(PAYLOAD, same)
+        if not pdc["parts"] or random.random() < 0.1:
+            return random_traffic()
+        part = pdc["parts"].pop(0)
+        header, payload = request(part.opcode, part.length, part.payload_length, **part.fields)
+        return part.spoil(header), payload
 
     def _note(self, pdc, header, payload, verdict):
         if verdict.kind == "accepted":
@@ -180,10 +207,10 @@ class Senders:
             self.gaps[header["port"]] = verdict
         self.judged[header["port"]] = header, payload, verdict
 
-    def _passes(self, header, payload):
-        if header["is_control"]:
-            return False
-        return not isinstance(self._bench.checker.check(FrameHeader(**header), payload), ReturnCode)
+    def _passes(self, header, payload, number):
+        pdc = self._bench.rules.table[number]
+        checked, _, pdc.message = judged_by_model(self._bench, pdc.message, header, payload)
+        return not isinstance(checked, ReturnCode)
 
 
 class Scoreboard:
@@ -195,25 +222,28 @@ class Scoreboard:
         self.memory, self.first_answers, self.events, self.orders = [], {}, [], []
         self._results = iter(bench.results)
         self._history = {}
+        self._messages = {}
         for port, (header, payload, verdict) in judged.items():
             if verdict.kind == "accepted":
                 self.first_answers[port] = self._answer(header, payload, verdict.pdc)
 
     def _answer(self, header, payload, pdc):
-        checked = ReturnCode.NULL
-        if not header["is_control"]:
-            checked = self._bench.checker.check(FrameHeader(**header), payload)
+        before = None if header["port"] in self._firsts else self._messages.get(pdc)
+        checked, message, self._messages[pdc] = judged_by_model(self._bench, before, header, payload)
         code, data = OK, b""
         if isinstance(checked, ReturnCode):
             code = int(checked)
         else:
             self.memory.append(expected_memory(checked, pdc, header))
             data = next(self._results, b"")
-            if data is None:
+            if message:
+                message.faulty |= data is None
+            if data is None or (message and message.faulty):
                 code, data = HOST_UNSUCCESS, b""
             else:
                 data = network_order(checked, data)
-                if header["flags"] & HEADER_DATA:
+                has_data = message.data is not None if message else header["flags"] & HEADER_DATA
+                if header["flags"] & END and has_data:
                     self.events.append((header, checked))
         if not isinstance(checked, ReturnCode) or code in (BAD_MKEY, PERM_VIOLATION, BAD_ADDR):
             self._count(header, int(code != OK))
@@ -230,9 +260,9 @@ class Scoreboard:
 
     def _count(self, header, error):
         """The orders of a request that got as far as its key."""
-        if not header["flags"] & DELIVERY_COMPLETE:
+        if not (header["flags"] & DELIVERY_COMPLETE and header["flags"] & END):
             return
-        fetches = header["opcode"] not in (WRITE, ATOMIC)
+        fetches = header["opcode"] not in (WRITE, ATOMIC, LONG_ATOMIC)
         only_reads = header["opcode"] == READ or (
             header["opcode"] == FETCHING and header["atomic_opcode"] == AtomicOpcode.READ
         )

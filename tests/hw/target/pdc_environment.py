@@ -24,7 +24,7 @@ from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_burst
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from tests.hw.target.rules import HEADER_DATA, MESSAGES, Sequence
+from tests.hw.target.rules import END, HEADER_DATA, MESSAGES, START, Sequence
 from tests.hw.uet_frames import random_request
 
 __all__ = [
@@ -176,8 +176,14 @@ class Bench:
 
     def _judge(self, header, judge, left=None):
         """The verdict, noted; ``left``: the slot where the packet was kept."""
-        receiver, *states = self._needed(header)
-        verdict = judge(header, "blocked" in states, passes(header))
+        needed = [self._needed(header, False)]
+
+        def lacks_space(data_pending):
+            needed[0] = self._needed(header, data_pending)
+            return "blocked" in needed[0]
+
+        verdict = judge(header, lacks_space, lambda number: passes(header))
+        receiver, *states = needed[0]
         reserved = [verdict.kind == "accepted" and state == "open" for state in states]
         kept = verdict.kind == "accepted" and states[1] == "kept"
         self.verdicts.append((header, verdict, reserved, receiver, kept, left))
@@ -186,7 +192,7 @@ class Bench:
             self.expected_questions.append(question_about(header, receiver))
         return verdict
 
-    def _needed(self, h):
+    def _needed(self, h, data_pending):
         """The context whose event ring and slots a request needs, and their states; "none" for unneeded ones."""
         context = h["resource_index"]
         is_message = h["opcode"] in MESSAGES and not h["is_control"]
@@ -195,7 +201,9 @@ class Bench:
         if h["is_control"] or context is None or context >= CONTEXTS:
             return None, "none", "none"
         slots = self.slots[context] if is_message else "none"
-        events = self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none"
+        has_data = h["flags"] & HEADER_DATA if h["flags"] & START else data_pending
+        reports = has_data and h["flags"] & END
+        events = self.events[context] if reports or slots != "none" else "none"
         if h["opcode"] not in SENDS | RENDEZVOUS:
             slots = "none"
         if slots == "blocked" and h["opcode"] in SENDS and meets(h["memory_key"]):
@@ -329,7 +337,8 @@ class Bench:
             if left is not None:
                 assert rules.following(verdict.pdc) == (left, header)
                 judge = partial(rules.judge_next, verdict.pdc)
-            judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE, passes(header))
+            refused = verdict.nack is not None and verdict.nack[0] == NO_RESOURCE
+            judge(header, lambda pending, no=refused: no, lambda number, header=header: passes(header))
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
                 last, epoch = epochs.get(verdict.pdc, (None, None))
@@ -398,7 +407,7 @@ class Senders:
         header["retx"] = int(random.random() < 0.2)
         header["clear_psn_offset"] = -random.choice([1, 1, 1, WINDOW, WINDOW + 1, 0, -5, 0x7FFF]) & 0xFFFF
         header["is_control"] = int(random.random() < 0.06)
-        header["flags"] = random.choice([3, 3, 7])
+        header["flags"] = random.choice([*[3, 7] * 5, 5, 5, 2, 2, 1, 6, 0])
         header["opcode"] = random.choice([1, *MESSAGES, random.getrandbits(6)])
         header["resource_index"] = random.randrange(CONTEXTS + 2)
         header["initiator"] = random.getrandbits(32)

@@ -6,12 +6,12 @@ Independent of model and hardware: psns are plain differences, PDCs dictionaries
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["HEADER_DATA", "MESSAGES", "NO_PDC_AVAIL", "Pdc", "Sequence", "Verdict", "signed"]
+__all__ = ["END", "HEADER_DATA", "MESSAGES", "NO_PDC_AVAIL", "START", "Pdc", "Sequence", "Verdict", "signed"]
 
 NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
 CLOSING, INVALID_SYN = 0x10, 0x15
 NO_PDC = 0xFFFF
-HEADER_DATA = 4
+START, END, HEADER_DATA = 1, 2, 4
 READ = 2
 MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
 """SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH_ATOMIC."""
@@ -49,6 +49,10 @@ class Pdc:
     context: int = 0
     """Of the request that came last."""
     nacked: bool = False
+    data_pending: bool = False
+    """The message that began last has immediate data, and more packets."""
+    message: object = None
+    """The message that has begun, as the bench keeps it."""
     proven: bool = False
     accepted: list = field(default_factory=list)
     """psns accepted since it was opened; given as answers in this order."""
@@ -132,10 +136,11 @@ class Sequence:
         nack = (ROD_OOO, again, number)
         return Verdict("dropped_sequence", number, None if silent else nack)
 
-    def judge(self, h, lacks_space=False, passes=True):
-        """The verdict on a header; ``lacks_space``: there is no space for its event, or no slot for its message.
+    def judge(self, h, lacks_space=lambda data_pending: False, passes=lambda number: True):
+        """The verdict on a header.
 
-        ``passes``: if it is accepted it passes all checks, and its PDC is proven.
+        ``lacks_space``: whether there is no space for its event, or no slot for its message, by the PDC's state.
+        ``passes``: whether a request that this PDC accepts passes all checks, and so proves the PDC.
         """
         sender, psn = (h["ip"], h["spdcid"]), h["psn"]
         if h["syn"]:
@@ -175,14 +180,14 @@ class Sequence:
             return self._keep(number, h, ahead)
         return self.judge_next(number, h, lacks_space, passes)
 
-    def judge_next(self, number, h, lacks_space=False, passes=True):
+    def judge_next(self, number, h, lacks_space=lambda data_pending: False, passes=lambda number: True):
         """The verdict on the packet that an open PDC expects."""
         pdc, psn = self.table[number], h["psn"]
         if not h["is_control"]:
             pdc.job, pdc.context = h["job_id"], h["resource_index"]
         if -signed(h["clear_psn_offset"], 16) > self.window:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
-        if lacks_space:
+        if lacks_space(pdc.data_pending):
             pdc.nacked = True
             if pdc.asked == pdc.expected:
                 pdc.asked = (psn + 1) & 0xFFFF_FFFF
@@ -191,13 +196,17 @@ class Sequence:
             pdc.asked = (psn + 1) & 0xFFFF_FFFF
         pdc.expected, pdc.nacked = (psn + 1) & 0xFFFF_FFFF, False
         pdc.accepted.append(psn)
+        if h["flags"] & START:
+            pdc.data_pending = bool(h["flags"] & HEADER_DATA)
+        if h["flags"] & END:
+            pdc.data_pending = False
         if h["is_control"]:
             pdc.closed = True
             self._throw_away(number)
             if number in self._closing:
                 self._closing.remove(number)
             self._closing.append(number)
-        elif passes:
+        elif passes(number):
             pdc.proven = True
             if number in self._closing:
                 self._closing.remove(number)

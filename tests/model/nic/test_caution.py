@@ -43,9 +43,9 @@ def gap(bench: Bench, number: int) -> None:
     bench.say(is_control=True, nack_code=NackCode.ROD_OOO, psn=FIRST_PSN + number)
 
 
-def acknowledge(bench: Bench, count: int) -> None:
-    """The first ``count`` packets have been answered."""
-    bench.say(psn=FIRST_PSN + count - 1, cack_psn=FIRST_PSN + count - 1)
+def acknowledge(bench: Bench, count: int, message: int = 0) -> None:
+    """The first ``count`` packets have been answered, the last of them one of that message."""
+    bench.say(psn=FIRST_PSN + count - 1, cack_psn=FIRST_PSN + count - 1, message_id=message)
 
 
 def outstanding(bench: Bench, answered: int) -> int:
@@ -129,10 +129,10 @@ def test_an_answer_makes_the_next_timeout_an_early_one_again(bench: Bench) -> No
     bench.sent(4)
     begun = timed_out(bench, 1)
     for answered in (1, 2):
-        acknowledge(bench, answered)
+        acknowledge(bench, answered, answered - 1)
         begun, waited = bench.pair.initiator.device.cycles, timed_out(bench, answered + 1)
         assert EARLY - STEP <= waited - begun <= EARLY + STEP
-    acknowledge(bench, 4)
+    acknowledge(bench, 4, 3)
     assert bench.statuses(4) == [OK] * 4
 
 

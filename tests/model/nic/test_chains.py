@@ -69,14 +69,15 @@ def test_a_descriptor_is_checked_while_the_request_before_it_waits(make_model_pa
     ]  # fmt: skip
 
 
-def test_immediate_data_leaves_with_the_last_packet(bench: Bench) -> None:
+def test_immediate_data_leaves_with_the_first_packet(bench: Bench) -> None:
     source = bench.pair.initiator.buffer(3 * SIZE)
     bench.pair.local.execute(
         opcode=DescriptorOpcode.WRITE, flags=COMPLETION | DescriptorFlags.IMMEDIATE, length=3 * SIZE,
         local=source.address, compare=0x123, remote_address=bench.region.address, remote_key=1,
     )  # fmt: skip
     sent = [header for header in bench.frames() if header.is_request]
-    assert [(header.flags, header.header_data) for header in sent] == [(0x03, 0), (0x03, 0), (0x27, 0x123)]
+    places = [0x123, SIZE << 32 | SIZE, SIZE << 32 | 2 * SIZE]
+    assert [(header.flags, header.header_data) for header in sent] == list(zip((5, 0, 0x22), places, strict=True))
 
 
 # Fences

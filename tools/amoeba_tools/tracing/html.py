@@ -14,21 +14,7 @@ from amoeba_model.layout import Field, Record
 from amoeba_model.trace import Channel, Stage
 from amoeba_model.wire.codec import Drop
 from amoeba_model.wire.render import records_of, summary_of
-from amoeba_model.wire.uet import (
-    ATOMIC_EXTENSION,
-    CRC_SIZE,
-    ETHERNET,
-    IPV4,
-    PDS_ACK,
-    PDS_CONTROL,
-    PDS_NACK,
-    PDS_REQUEST,
-    SES_REQUEST,
-    SES_RESPONSE,
-    SES_RESPONSE_DATA,
-    UDP,
-    ReturnCode,
-)
+from amoeba_model.wire.uet import CRC_SIZE, WIRE_RECORDS, ReturnCode
 
 from amoeba_tools.tracing.atomic import COMPONENTS
 from amoeba_tools.tracing.durations import durations
@@ -55,13 +41,7 @@ GROUPS = {
     Stage.EVENT_WRITTEN: "memory",
 }
 """Stages by what takes the time until they are reached: each has a colour of its own."""
-_RECORDS: dict[str, Record] = {
-    record.name: record
-    for record in (
-        ETHERNET, IPV4, UDP, PDS_REQUEST, PDS_ACK, PDS_NACK, PDS_CONTROL, SES_REQUEST, ATOMIC_EXTENSION, SES_RESPONSE,
-        SES_RESPONSE_DATA,
-    )
-}  # fmt: skip
+_RECORDS: dict[str, Record] = {record.name: record for record in WIRE_RECORDS}
 _KEPT_PAYLOAD = 32
 """Bytes of each payload that the page has."""
 

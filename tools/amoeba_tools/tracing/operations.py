@@ -9,7 +9,7 @@ from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.trace import UNKNOWN_PDC, Stage, TraceEvent
 from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags, place_in_message
 
 from amoeba_tools.tracing.recorder import Posted, Recording
 
@@ -305,7 +305,7 @@ def _is_written(held: _Held, address: int, line: int) -> bool:
     """Return whether a written line is the first at its address with this packet's changes."""
     header = held.packet.header
     # of several lines, the first may be written before the last has been reached
-    done = held.executed or header.request_length > line
+    done = held.executed or _bytes_of(header)[1] > line
     if not done or address in held.written or not _touches(header, address, line):
         return False
     held.written.add(address)
@@ -314,9 +314,20 @@ def _is_written(held: _Held, address: int, line: int) -> bool:
 
 def _touches(header: FrameHeader, address: int, line: int) -> bool:
     """Return whether a request touches the line at an address, of which the low 32 bits are known."""
-    first = header.buffer_offset // line
-    last = (header.buffer_offset + max(header.request_length, 1) - 1) // line
+    start, length = _bytes_of(header)
+    first = start // line
+    last = (start + max(length, 1) - 1) // line
     return (address // line - first) % ((1 << 32) // line) <= last - first
+
+
+def _bytes_of(header: FrameHeader) -> tuple[int, int]:
+    """Return where the bytes of memory that one packet concerns begin, and how many they are."""
+    starts = header.flags & SesFlags.START_OF_MESSAGE
+    if starts and header.flags & SesFlags.END_OF_MESSAGE:
+        return header.buffer_offset, header.request_length
+    offset = 0 if starts else place_in_message(header.header_data).message_offset
+    vectors = 2 if header.opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC else 1
+    return header.buffer_offset + offset, header.payload_length // vectors
 
 
 def _doorbell(rung: deque[TraceEvent], nic: int, operation: Operation) -> list[At]:

@@ -84,9 +84,7 @@ def test_all_packets_of_a_long_write_are_answered_before_it_is_flushed(fabric, p
     assert pair[0].finish().len == len(source)
     frames = sent()
     flush = frames.index(("READ", len(source) - 1, 1))
-    assert sorted(map(str, frames[:flush])) == sorted(
-        map(str, [("WRITE", 0, payload), ("WRITE", payload, payload), ("WRITE", 2 * payload, 100), None, None, None])
-    )
+    assert sorted(map(str, frames[:flush])) == sorted(map(str, [("WRITE", 0, len(source)), None] * 3))
     assert frames[flush + 1 :] == [None, ("WRITE", len(source), 0), None]
     assert persistent[0].tobytes()[: len(source)] == source.tobytes()
 

@@ -62,7 +62,8 @@ class CqMsgEntry(NamedTuple):
     FI_RECV (of a tagged atomic FI_TAGGED, FI_ATOMIC and FI_RECV); of a peer's operation FI_REMOTE_READ or
     FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the NIC has released the buffer."""
     len: int
-    """Bytes transferred, or of the message; of a peer's operation those of its last packet."""
+    """Bytes transferred, or of the message. Of a peer's write or atomic all its bytes; of its reads those of the
+    last packet; of a vector those of the last piece."""
 
 
 class CqDataEntry(NamedTuple):
@@ -115,7 +116,7 @@ class CqErrEntry(_CqErrFields):
     peer: int = FI_ADDR_NOTAVAIL
     """The number of the peer it was sent to, which C's structure lacks; FI_ADDR_NOTAVAIL of a receive."""
     divided: bool = False
-    """The operation took several packets, each done or refused alone: any may have been done, whatever ``err`` is.
+    """The operation took several packets, and any of them may have been done before one was refused.
     A batch took several operations; those not in :attr:`failures` have been done."""
 
     def error(self) -> FabricError:
