@@ -1,4 +1,4 @@
-"""What the site's Sphinx extensions make of names: their public names, and where they may break."""
+"""The names that the site's Sphinx extensions make: their public names, and where they may break."""
 
 import importlib
 import sys

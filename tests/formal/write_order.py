@@ -85,7 +85,7 @@ class FreeDelay(wiring.Component):
     Parameters
     ----------
     shape : shape-like
-        What the specification wants to know of a beat at its place.
+        The fields that the specification reads of a beat at its place.
 
     Members
     -------

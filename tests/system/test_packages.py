@@ -23,7 +23,7 @@ SMALL = [
 ]  # fmt: skip
 """Settings of a NIC whose Verilog is written in seconds."""
 OUT_OF_REACH = ("No matching distribution found", "Could not find a version", "Connection", "Temporary failure")
-"""What pip says without a network."""
+"""Messages of pip without a network."""
 
 
 def tracked(*folders):

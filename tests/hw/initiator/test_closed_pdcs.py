@@ -139,7 +139,7 @@ def test_next_and_oldest_psn_move_together_to_where_the_pdc_begins_anew(answer):
         assert not ctx.get(dut.established)
 
     async def watch(ctx):
-        """Whoever reads both psns in one cycle sees none or one packet, never a jump between them."""
+        """A reader of both psns in one cycle sees none or one packet, never a jump between them."""
         while True:
             await ctx.tick()
             if ctx.get(dut.send_index) == PEER:

@@ -1,8 +1,8 @@
 """Testbench of RequestChecker: what messages and tagged atomics are when they go to be matched.
 
 The model's RequestChecker decides which requests are refused, and with which return code, also for the packets of
-WRITEs and atomics of several packets. Other RMA and atomics on registered memory, and what is cut out of payloads, are
-target_traffic's. Parameters: ``payload``, ``contexts``.
+WRITEs and atomics of several packets. Other RMA and atomics on registered memory, and what is cut out of payloads,
+are target_traffic's. Parameters: ``payload``, ``contexts``.
 
 Covers ``target/atomic_codes.py`` and ``target/open_messages.py``.
 """

@@ -12,7 +12,7 @@ FIELDS = (
     "message_id", "request_length", "memory_key", "buffer_offset", "header_data", "flags", "opcode", "initiator",
     "job_id",
 )  # fmt: skip
-"""What may be wrong."""
+"""Fields that may be wrong."""
 
 
 class Part(NamedTuple):

@@ -14,7 +14,7 @@ from tests.driver.openucx.ucp.entities import Entity, finish, wait_for
 from tests.driver.openucx.ucp.memheap import Memheap, memheap
 from tests.driver.openucx.ucp.test_ep_close import FORCE, Handler
 
-# Packets of 4 KiB: results of several lines are under way when an endpoint is closed.
+# Packets of 4 KiB: results of several lines are outstanding when an endpoint is closed.
 pytestmark = pytest.mark.full_build
 
 OK, CANCELED = ucp.UCS_OK, ucp.UCS_ERR_CANCELED
