@@ -131,7 +131,7 @@ def test_only_refusals_become_partial(number):
 
 @pytest.mark.parametrize("way", ["segments", "packets"])
 def test_immediate_data_says_that_the_last_piece_was_done_and_no_more(fabric, pair, keep, way):
-    """The initiator is told refused pieces, and may send the data afterwards instead. Packets are not pieces."""
+    """The initiator is told of refused pieces, and may send the data afterwards. Packets are not pieces."""
     payload = fabric.nics[0].parameters.payload
     domain = fabric.domain(1)
     queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA))
