@@ -54,6 +54,8 @@ class Bar(wiring.Component):
             bank.counts.eq(self.counts),
             self.mac.eq(bank.mac),
             self.ip.eq(bank.ip),
+            self.dscp.eq(bank.dscp),
+            self.psn_key.eq(bank.psn_key),
             Value.cast(self.retransmission).eq(Value.cast(bank.retransmission)),
             self.answer_base.eq(bank.answer_base),
             Value.cast(self.pdc_command).eq(Value.cast(bank.pdc_command)),
