@@ -8,7 +8,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import ContextControl, Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import DIVISIBLE_REQUESTS, RequestOpcode, ReturnCode, place_in_message
 
 from tests.support.raw_driver import ALL_RIGHTS, Pair
 
@@ -186,7 +186,7 @@ def test_cswap_compares_floating_point_as_the_context_says(device_pair: Pair, by
     [
         (DescriptorOpcode.WRITE, 0, RequestOpcode.WRITE, 9600, [4096, 4096, 1408], [4096, 4096, 1408]),
         (DescriptorOpcode.READ, 0, RequestOpcode.READ, 9600, [4096, 4096, 1408], [0, 0, 0]),
-        (DescriptorOpcode.ATOMIC, Op.FI_SUM, RequestOpcode.ATOMIC, 8200, [4096, 4096, 8], [4096, 4096, 8]),
+        (DescriptorOpcode.ATOMIC, Op.FI_SUM, RequestOpcode.AMOEBA_ATOMIC, 8200, [4096, 4096, 8], [4096, 4096, 8]),
         (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, RequestOpcode.FETCHING_ATOMIC, 4104, [4096, 8], [0, 0]),
         (
             DescriptorOpcode.COMPARE_ATOMIC,
@@ -212,15 +212,23 @@ def test_long_requests_are_cut_at_the_payload_limit(
     )  # fmt: skip
     assert completion["status"] == OK
     headers = [frame.header for frame in requests_seen(pair)]
-    starts = [sum(lengths[:index]) for index in range(len(lengths))]
+    count = len(lengths)
+    starts = [sum(lengths[:index]) for index in range(count)]
     extended = op == Op.FI_CSWAP and ses_opcode == RequestOpcode.FETCHING_ATOMIC
-    assert [header.request_length for header in headers] == ([32] if extended else lengths)
     assert [header.payload_length for header in headers] == payloads
-    assert [header.buffer_offset - target.address for header in headers] == starts
-    assert [header.psn for header in headers] == [0x1000 + index for index in range(len(lengths))]
-    assert [header.message_id for header in headers] == list(range(len(lengths)))
-    assert [header.flags for header in headers] == [0x03] * (len(lengths) - 1) + [0x23]
+    assert [header.psn for header in headers] == [0x1000 + index for index in range(count)]
     assert {header.opcode for header in headers} == {ses_opcode}
+    if ses_opcode in DIVISIBLE_REQUESTS:
+        assert {(header.request_length, header.message_id) for header in headers} == {(length, 0)}
+        assert {header.buffer_offset for header in headers} == {target.address}
+        places = [*zip(lengths, starts, strict=True)]
+        assert [place_in_message(header.header_data) for header in headers[1:]] == places[1:]
+        assert [header.flags for header in headers] == [0x01] + [0] * (count - 2) + [0x22]
+    else:
+        assert [header.request_length for header in headers] == ([32] if extended else lengths)
+        assert [header.message_id for header in headers] == list(range(count))
+        assert [header.buffer_offset - target.address for header in headers] == starts
+        assert [header.flags for header in headers] == [0x03] * (count - 1) + [0x23]
 
 
 def test_packets_carry_syn_until_the_first_answer_and_the_targets_pdc_afterwards(device_pair: Pair) -> None:

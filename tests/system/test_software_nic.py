@@ -164,8 +164,7 @@ wait $first
 
 def test_random_access_verifies_on_two_hosts():
     found = on_two_hosts(BOTH, *AMOEBA, "gups", "--table-size", 7, "--json")
-    both = [json.loads(part) for part in found.stdout.replace("}\n{", "}\0{").split("\0")]
-    assert [(one["passed"], one["errors"]) for one in both] == [(True, 0)] * 2
+    assert (found.stdout.count('"passed": true'), found.stdout.count('"errors": 0,')) == (2, 2), found.stdout
 
 
 def test_a_message_longer_than_an_ethernet_frame_arrives_on_two_hosts():

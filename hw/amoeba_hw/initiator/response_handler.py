@@ -205,8 +205,11 @@ class ResponseHandler(wiring.Component):
         m.submodules.gaps = self._gaps
         m.submodules.first_psns = first_psns = self._first_psns
         pending = Signal()
-        draws = Signal()
+        draws, drew = Signal(), Signal()
         parked = pending | self.crowd | draws
+        # From registers: a draw goes on once it has begun, until it is done.
+        free_to_store = pending | self.crowd | (drew & ~first_psns.done)
+        m.d.sync += drew.eq(draws)
         yields = Signal()
         proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held) & ~draws
         m.d.comb += [
@@ -245,7 +248,7 @@ class ResponseHandler(wiring.Component):
                 m.next = "STEP"
             with m.State("STEP"):
                 m.d.comb += [
-                    self.occupied.eq(~parked),
+                    self.occupied.eq(~free_to_store),
                     self.log_read.eq(1),
                     first_psns.run.eq(self._ends_epoch()),
                     draws.eq(first_psns.run & ~(first_psns.done & ~self.numbering)),
@@ -263,7 +266,7 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(header.psn)]
                 m.next = "KEEP"
             with m.State("KEEP"):
-                m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1), self.log_psn.eq(header.psn)]
+                m.d.comb += [self.occupied.eq(~free_to_store), self.log_read.eq(1), self.log_psn.eq(header.psn)]
                 with m.If(yields):
                     m.next = "LOOK_UP"
                 with m.Elif(proceeds & self.note_granted):
