@@ -331,10 +331,12 @@ class OutsideNetwork(Network, abc.ABC):
 
         ``tos``: DSCP and congestion marks of its IP header.
         """
-        marks = [(socket.IPPROTO_IP, socket.IP_TOS, _INT.pack(tos))] if tos else []
         for _ in range(2):
             try:
-                sender.sendmsg([datagram], marks, 0, link)
+                if tos:
+                    sender.sendmsg([datagram], [(socket.IPPROTO_IP, socket.IP_TOS, _INT.pack(tos))], 0, link)
+                else:
+                    sender.sendto(datagram, link)
             except OSError:
                 self._check_open()
                 self._take_errors(

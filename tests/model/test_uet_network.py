@@ -76,8 +76,8 @@ def test_the_other_end_gets_the_nic_s_frame_back(payload, port, tos):
     arrived = to_frame(to_datagram(sent, (HERE[0], port), THERE), (HERE[0], port), THERE, tos)
     assert arrived[15] == tos
     found = decoded(arrived, THERE)
-    assert (found.header.port, found.payload) == (port, payload)
-    found.header.port = 0xC0DE
+    assert (found.header.port, found.header.marked, found.payload) == (port, tos & 3 == 3, payload)
+    found.header.port, found.header.marked = 0xC0DE, False
     assert found == decoded(sent, THERE)
 
 

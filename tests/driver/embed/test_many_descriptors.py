@@ -62,9 +62,9 @@ def test_a_queue_is_waited_for_beside_a_network_with_high_descriptors(
     readable: int, awakened_by: list[int], which: str
 ) -> None:
     other = os.eventfd(0)
-    outside, thing = (readable, other) if which == "network" else (other, readable)
+    outside, subject = (readable, other) if which == "network" else (other, readable)
     queues = SimpleNamespace(_process=SimpleNamespace(nic=SimpleNamespace(network=SimpleNamespace(outside=outside))))
-    fid = SimpleNamespace(thing=thing, more=SimpleNamespace(wait_obj=WaitObj.FI_WAIT_FD))
+    fid = SimpleNamespace(subject=subject, more=SimpleNamespace(wait_obj=WaitObj.FI_WAIT_FD))
     Queues._rest(cast(Any, queues), cast(Any, fid), None)
     os.close(other)
     assert awakened_by == [readable]

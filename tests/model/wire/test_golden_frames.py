@@ -50,7 +50,7 @@ SENT = {
         b"\1\2\3\4\5",
     ),
     "the last 5 bytes of a WRITE of 13": Golden(
-        f"{ASKED} 4500 005d 0000 4000 4011 268e {A_TO_B} 0049 0000"
+        f"{ASKED} 4502 005d 0000 4000 4011 268c {A_TO_B} 0049 0000"
         "1988 ffff 00000002 0006 000a"  # ROD_REQ, standard, ACK_REQUEST; PDC 6 to PDC 10
         # END; payload_length 5 and message_offset 8 in the place of header_data; request_length of the whole message
         "01 22 0000 00 abcde0 0120 0003 1122334455667788 00000002 8877665544332211 0000000500000008 0000000d"

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from amoeba.devices.devices import is_kind, known_kinds
+from amoeba.devices.linked import linked_parameters
 from amoeba.embed.build import build, preloaded
 from amoeba.embed.counts import FOLDER
 from amoeba.embed.library import CLibrary
@@ -152,8 +153,8 @@ def of_the_nic(device: str, host: str | None) -> dict[str, str]:
     if not is_kind(device):
         raise typer.BadParameter(f"unknown device {device!r}; expected {known_kinds()}", param_hint="--device")
     told = {"AMOEBA_DEVICE": device, **({} if host is None else {"AMOEBA_HOST": host})}
-    contexts_setting(device)
-    process_nic_settings({**os.environ, **told})
+    _, own, _ = process_nic_settings({**os.environ, **told})
+    linked_parameters(device, own, contexts_setting(device))
     return told
 
 

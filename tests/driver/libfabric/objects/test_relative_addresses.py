@@ -7,7 +7,8 @@ import pytest
 from amoeba import EndpointAddress, Errno, Op
 from amoeba.libfabric.provider.sockaddr import SockAddr
 from amoeba_model.link_addresses import ip_of_link, mac_of_link
-from tests.driver.sides import ALL_ACCESS, ON_MODEL, aligned, connect, entries, make_talker
+
+from tests.driver.endpoints import ALL_ACCESS, ON_MODEL, aligned, connect, entries, make_talker
 
 LONG = 10_000
 """Bytes of a message that the receiver reads."""
