@@ -243,9 +243,9 @@ def message_extent(header):
     return tuple((header.flags & flag.value) != 0 for flag in (SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE))
 
 
-def is_divisible(header):
-    """Whether a message of the request's opcode may have several packets."""
-    return header.opcode.matches(*sorted(opcode.value for opcode in DIVISIBLE_REQUESTS))
+def is_divisible(opcode):
+    """Whether a message of this request opcode of SES may have several packets."""
+    return opcode.matches(*sorted(opcode.value for opcode in DIVISIBLE_REQUESTS))
 
 
 def gives_up(header):

@@ -238,7 +238,23 @@ class RegisteredQueue(wiring.Component):
         return m
 
 
-class RoundRobinArbiter(wiring.Component):
+class _Arbiter(wiring.Component):
+    """Base of arbiters: ``count`` streams of ``shape`` merged into one, and the one that it comes from."""
+
+    def __init__(self, shape, count):
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"Expected at least one input, got {count!r}")
+        self._count = count
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)).array(count),
+                "o": Out(stream.Signature(shape)),
+                "grant": Out(range(count)),
+            }
+        )
+
+
+class RoundRobinArbiter(_Arbiter):
     """Merges packet streams; an input waits for at most one packet of each other input.
 
     Parameters
@@ -260,16 +276,7 @@ class RoundRobinArbiter(wiring.Component):
     """
 
     def __init__(self, shape, count):
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"Expected at least one input, got {count!r}")
-        self._count = count
-        super().__init__(
-            {
-                "i": In(stream.Signature(shape)).array(count),
-                "o": Out(stream.Signature(shape)),
-                "grant": Out(range(count)),
-            }
-        )
+        super().__init__(shape, count)
         self._holder = Signal(range(count), init=count - 1)
         self._held = Signal()
 
@@ -303,7 +310,7 @@ class RoundRobinArbiter(wiring.Component):
         return m
 
 
-class RegisteredArbiter(wiring.Component):
+class RegisteredArbiter(_Arbiter):
     """RoundRobinArbiter whose grant is a register: no input's ``ready`` depends on the ``valid`` of any.
 
     The grant moves when its packet ends, or while its input offers nothing; an input that is alone keeps it.
@@ -326,16 +333,7 @@ class RegisteredArbiter(wiring.Component):
     """
 
     def __init__(self, shape, count):
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"Expected at least one input, got {count!r}")
-        self._count = count
-        super().__init__(
-            {
-                "i": In(stream.Signature(shape)).array(count),
-                "o": Out(stream.Signature(shape)),
-                "grant": Out(range(count)),
-            }
-        )
+        super().__init__(shape, count)
         self._inside = Signal()
         """A packet has begun and has not ended."""
 

@@ -91,7 +91,7 @@ class LineOrder(wiring.Component):
         last_written = Signal(NUMBER_BITS)
         """Number of the writer's last burst."""
         after = Signal(NUMBER_BITS)
-        """The same as the request that is looked at was asked for."""
+        """Number of the writer's last burst when the request that is looked at was asked for."""
         follows, before = Signal(), Signal(NUMBER_BITS)
         """Whether that request follows a burst, and its number."""
         waits, number = Signal(), Signal(NUMBER_BITS)

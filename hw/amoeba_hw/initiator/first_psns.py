@@ -51,9 +51,7 @@ class FirstPsns(wiring.Component):
         m = Module()
         edge = DISTANCE.bit_length() - 1
         top = self._high[edge:]
-        m.d.comb += [
-            self._ended.eq(self._round == ROUNDS),
-        ]
+        m.d.comb += self._ended.eq(self._round == ROUNDS)
         m.d.sync += [
             self.done.eq(self.run & self._ended),
             self.first.eq(self.psn + (self._high ^ Mux(top.any() & ~top.all(), 0, _HALF))),

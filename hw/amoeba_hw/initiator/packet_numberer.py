@@ -6,8 +6,9 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, SemanticControl, SesFlags
 
 from amoeba_hw.initiator.peer_table import ANSWERED
-from amoeba_hw.initiator.records import DIVISIBLE, LOGGED_PACKET, PACKET, PayloadKind
+from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, FRAME_HEADER, PEER, TRACE_SLOT
+from amoeba_hw.request_records import is_divisible
 
 __all__ = ["PacketNumberer"]
 
@@ -165,7 +166,7 @@ class PacketNumberer(wiring.Component):
         by_bits = Array(self.contexts)[packet.ticket.context].cswap_by_bits
         is_atomic = packet.is_atomic & ~packet.fault
         immediate = packet.immediate & ~packet.fault
-        divisible = packet.ses_opcode.matches(*DIVISIBLE)
+        divisible = is_divisible(packet.ses_opcode)
         starts = packet.position == 0
         ends = packet.last | packet.fault | ~divisible
         extent = Mux(starts, SesFlags.START_OF_MESSAGE, 0) | Mux(ends, SesFlags.END_OF_MESSAGE, 0)

@@ -8,7 +8,6 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba_hw.initiator.records import (
     ABORT,
     COMPLETION_ORDER,
-    DIVISIBLE,
     FENCES,
     GENERATION_BITS,
     PACKET,
@@ -16,6 +15,7 @@ from amoeba_hw.initiator.records import (
     Obstacle,
     PayloadKind,
 )
+from amoeba_hw.request_records import is_divisible
 
 __all__ = ["Packetizer"]
 
@@ -184,7 +184,7 @@ class Packetizer(wiring.Component):
             failed.eq(self.failed.bit_select(self.cut_peer, 1)),
             last.eq(final | failed | truncated),
         ]
-        divisible = request.ses_opcode.matches(*DIVISIBLE)
+        divisible = is_divisible(request.ses_opcode)
         own = ("kind", "immediate", "length", "remote_address", "result", "local", "compare", *FENCES)
         with m.If(self.packets.ready):
             m.d.sync += self.packets.valid.eq(0)

@@ -2,7 +2,6 @@
 
 from amaranth.lib import data, enum
 from amoeba_model.descriptors import TX_DESCRIPTOR
-from amoeba_model.wire.uet import DIVISIBLE_REQUESTS
 
 from amoeba_hw.layout import struct_layout
 
@@ -10,7 +9,6 @@ __all__ = [
     "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
-    "DIVISIBLE",
     "FENCES",
     "FETCH_COMMAND",
     "FLUSH",
@@ -28,9 +26,6 @@ __all__ = [
     "order_tag",
     "wake_order",
 ]
-
-DIVISIBLE = tuple(sorted(opcode.value for opcode in DIVISIBLE_REQUESTS))
-"""SES opcodes of requests that are one message, however many packets they have."""
 
 GENERATION_BITS = 16
 """A context's generation changes when it is disabled; what an earlier generation began is not completed. An answer

@@ -10,10 +10,12 @@ from amoeba_model.wire.uet import ATOMIC_DATATYPES, ATOMIC_OPCODES, RequestOpcod
 
 from amoeba_hw.byte_order import SWAP_BITS, number_swap, pair_swap
 
-__all__ = ["AtomicCodes"]
+__all__ = ["BASE_ATOMICS", "FETCH_ATOMICS", "AtomicCodes"]
 
-_BASE = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
-_FETCH = (RequestOpcode.AMOEBA_FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
+BASE_ATOMICS = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
+"""Request opcodes of the form base."""
+FETCH_ATOMICS = (RequestOpcode.AMOEBA_FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
+"""Request opcodes of the form fetch. FETCHING_ATOMIC has this form or compare, by its operation."""
 
 
 class AtomicCodes(wiring.Component):
@@ -72,13 +74,13 @@ class AtomicCodes(wiring.Component):
 
         mask = Signal(len(Datatype))
         with m.Switch(self.request_opcode):
-            with m.Case(*_BASE):
+            with m.Case(*BASE_ATOMICS):
                 m.d.comb += mask.eq(masks[Form.BASE])
             with m.Case(int(RequestOpcode.FETCHING_ATOMIC)):
                 m.d.comb += mask.eq(Mux(self.is_compare, masks[Form.COMPARE], masks[Form.FETCH]))
             with m.Case(int(RequestOpcode.AMOEBA_COMPARE_ATOMIC)):
                 m.d.comb += mask.eq(masks[Form.COMPARE])
-            with m.Case(*_FETCH):
+            with m.Case(*FETCH_ATOMICS):
                 m.d.comb += mask.eq(masks[Form.FETCH])
         m.d.comb += self.has_op.eq(mask != 0)
 

@@ -21,19 +21,13 @@ from amoeba_hw.request_records import (
     is_message,
     message_extent,
 )
-from amoeba_hw.target.atomic_codes import AtomicCodes
+from amoeba_hw.target.atomic_codes import BASE_ATOMICS, FETCH_ATOMICS, AtomicCodes
 from amoeba_hw.target.open_messages import MESSAGE_PACKET, OpenMessages
 
 __all__ = ["RequestChecker"]
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
-_BASE = (RequestOpcode.ATOMIC.value, RequestOpcode.AMOEBA_ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)
-_FETCHING = (
-    RequestOpcode.FETCHING_ATOMIC.value,
-    RequestOpcode.AMOEBA_FETCHING_ATOMIC.value,
-    RequestOpcode.TSEND_FETCH_ATOMIC.value,
-)
 _SENDS = (RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value, *_RENDEZVOUS)
 
 _CONTEXT_VIEW = data.StructLayout(
@@ -235,11 +229,11 @@ class RequestChecker(wiring.Component):
         return [
             kind.writes.eq((opcode == RequestOpcode.WRITE.value) | opcode.matches(*_SENDS)),
             kind.reads.eq(opcode == RequestOpcode.READ.value),
-            kind.base.eq(opcode.matches(*_BASE)),
-            kind.fetching.eq(opcode.matches(*_FETCHING)),
+            kind.base.eq(opcode.matches(*BASE_ATOMICS)),
+            kind.fetching.eq(opcode.matches(RequestOpcode.FETCHING_ATOMIC.value, *FETCH_ATOMICS)),
             kind.vendor.eq(opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC.value),
-            kind.divided.eq(divided & is_divisible(header)),
-            kind.indivisible.eq(divided & ~is_divisible(header)),
+            kind.divided.eq(divided & is_divisible(opcode)),
+            kind.indivisible.eq(divided & ~is_divisible(opcode)),
             kind.gives_up.eq(gives_up(header)),
             message.valid.eq(is_message(header)),
             message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
