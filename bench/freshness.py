@@ -30,11 +30,14 @@ ASSERTED = {
 }
 """Benches of exact cycles, whose limits these tests assert on the present code."""
 
-_NIC_MODEL = tuple(f"model/amoeba_model/{name}" for name in ("atomic", "nic", "wire", "network.py", "descriptors.py"))
+_NIC_MODEL = tuple(
+    f"model/amoeba_model/{name}" for name in ("atomic", "nic", "wire", "network.py", "frames.py", "descriptors.py")
+)
 _ENGINE = ("driver/amoeba/core", "driver/amoeba/nic", "driver/amoeba/transport")
 _LIBFABRIC = (*_ENGINE, "driver/amoeba/libfabric/objects")
 _UCP = (*_ENGINE, "driver/amoeba/openucx/ucp")
-_PROCESSES = (*_NIC_MODEL, "model/amoeba_model/udp_network.py", *_LIBFABRIC, "driver/amoeba/devices/linked.py")
+_NETWORKS = ("model/amoeba_model/outside_network.py", "model/amoeba_model/udp_network.py")
+_PROCESSES = (*_NIC_MODEL, *_NETWORKS, *_LIBFABRIC, "driver/amoeba/devices/linked.py")
 _PROVIDER = (*_PROCESSES, "driver/amoeba/embed", "driver/amoeba/libfabric/provider")
 
 SOURCES = {

@@ -20,7 +20,7 @@ from amoeba_model.link_addresses import FIRST_PORT
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses
 
-__all__ = ["MAX_DATAGRAM", "OUTSIDE", "OutsideNetwork", "listening"]
+__all__ = ["MAX_DATAGRAM", "OUTSIDE", "OutsideNetwork", "address_of", "listening"]
 
 MAX_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
@@ -66,6 +66,14 @@ def listening(host: str, port: int, dynamic: bool) -> socket.socket:
         made.close()
         raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
     return made
+
+
+def address_of(host: str) -> str:
+    """Return the IPv4 address of a host. Raises DeviceError for an unknown one."""
+    try:
+        return socket.gethostbyname(host)
+    except (OSError, ValueError, TypeError) as error:  # the last: it has a null byte
+        raise DeviceError(f"cannot find the host {host!r}: {error}") from error
 
 
 def _bind(made: socket.socket, host: str, port: int, dynamic: bool) -> None:

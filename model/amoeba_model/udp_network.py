@@ -9,7 +9,7 @@ from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
 from amoeba_model.link_addresses import link_of
 from amoeba_model.network import Network, SimulatedDevice
-from amoeba_model.outside_network import MAX_DATAGRAM, OUTSIDE, OutsideNetwork
+from amoeba_model.outside_network import MAX_DATAGRAM, OUTSIDE, OutsideNetwork, address_of
 from amoeba_model.remote_process import Link, RemoteProcess, asks
 from amoeba_model.unroll import packer, unpacker
 
@@ -124,11 +124,7 @@ class UdpNetwork(OutsideNetwork):
             raise DeviceError(f"MAC address {mac.hex(':')} is already attached or connected")
         if not 0 < port < 1 << 16:
             raise DeviceError(f"expected a UDP port of 1 to 65535, got {port}")
-        try:
-            address = (socket.gethostbyname(host), port)
-        except (OSError, ValueError, TypeError) as error:  # the last: it has a null byte
-            raise DeviceError(f"cannot find the host {host!r}: {error}") from error
-        self._remote[mac] = self.processes.name(address)
+        self._remote[mac] = self.processes.name((address_of(host), port))
 
     def knows(self, mac: bytes) -> bool:
         """Whether it is known where frames for this Ethernet address go."""

@@ -18,7 +18,7 @@ from amoeba_model.device import DeviceError
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.link_addresses import ip_of_link, link_of, mac_of_link
 from amoeba_model.network import Network, SimulatedDevice
-from amoeba_model.outside_network import MAX_DATAGRAM, OutsideNetwork, listening
+from amoeba_model.outside_network import MAX_DATAGRAM, OutsideNetwork, address_of, listening
 from amoeba_model.remote_process import Link, asks
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
@@ -54,6 +54,7 @@ _IP_RECVTOS = 13
 """Linux: tell the byte with DSCP and congestion marks."""
 _SMALL_BUFFER = 1
 """Bytes to receive on ports that nothing comes to; the operating system rounds up."""
+_MAC_DESTINATION = slice(0, 6)
 _TOS = ETHERNET.size + 1
 _TOTAL_LENGTH = slice(ETHERNET.size + 2, ETHERNET.size + 4)
 _IP_DESTINATION = slice(ENCAPSULATION_SIZE - UDP.size - 4, ENCAPSULATION_SIZE - UDP.size)
@@ -227,8 +228,8 @@ class UetNetwork(OutsideNetwork):
             return
         self.processes.hear((host, self._port)).epoch = 0  # of no meaning here, but that the peer was there
         tos = next((value[0] for *what, value in told if what == [socket.IPPROTO_IP, socket.IP_TOS]), 0)
-        own = self._host, self._port
-        self._arrive(mac_of_link(*own), to_frame(datagram, (host, port), own, tos))
+        frame = to_frame(datagram, (host, port), (self._host, self._port), tos)
+        self._arrive(frame[_MAC_DESTINATION], frame)
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
         link = link_of(destination, data[_IP_DESTINATION])
@@ -242,10 +243,7 @@ class UetNetwork(OutsideNetwork):
 
 def _unicast(host: str) -> str:
     """Return the IPv4 address of a host. Raises DeviceError for an unknown host, and for no address of one host."""
-    try:
-        address = socket.gethostbyname(host)
-    except (OSError, ValueError, TypeError) as error:  # the last: it has a null byte
-        raise DeviceError(f"cannot find the host {host!r}: {error}") from error
+    address = address_of(host)
     if not 0 < int(address.partition(".")[0]) < 224:
         raise DeviceError(f"expected one IPv4 address of this host, got {address}")
     return address

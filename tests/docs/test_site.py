@@ -194,13 +194,19 @@ def test_pictures_follow_the_theme_that_the_reader_chooses(site):
         assert lightness["dark"] < 60
 
 
+def front_page_and_trace(visit, site):
+    """Open the front page; return the page and the frame of its embedded trace, once that has been drawn."""
+    page = visit.open((site / "index.html").as_uri())
+    page.locator("iframe.trace").scroll_into_view_if_needed()
+    frame = page.frame_locator("iframe.trace")
+    frame.locator("body[data-ready]").wait_for()
+    return page, frame
+
+
 def test_the_embedded_trace_follows_the_theme_button(site):
     """Although the reader's system is light: the button chooses dark, then light, then the system's again."""
     with chromium() as visit:
-        page = visit.open((site / "index.html").as_uri())
-        page.locator("iframe.trace").scroll_into_view_if_needed()
-        frame = page.frame_locator("iframe.trace")
-        frame.locator("body[data-ready]").wait_for()
+        page, frame = front_page_and_trace(visit, site)
         looks = []
         for theme in ("dark", "light", "auto"):
             page.locator(".theme-toggle-content .theme-toggle").click()
@@ -294,10 +300,7 @@ def test_the_front_page_has_the_cards_of_the_readme_and_the_first_program(site):
 
 def test_the_trace_on_the_front_page_can_be_played_with(site):
     with chromium() as visit:
-        page = visit.open((site / "index.html").as_uri())
-        page.locator("iframe.trace").scroll_into_view_if_needed()
-        frame = page.frame_locator("iframe.trace")
-        frame.locator("body[data-ready]").wait_for()
+        _, frame = front_page_and_trace(visit, site)
         assert "operations" in frame.locator("header").inner_text()
         assert visit.errors == []
 

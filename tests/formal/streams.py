@@ -207,7 +207,7 @@ class ArbiterSpec(wiring.Component):
 
 
 class RegisteredArbiterSpec(ArbiterSpec):
-    """The same of a RegisteredArbiter, and that only the grant and ``o.ready`` say whether an input is taken."""
+    """A RegisteredArbiter keeps the same rules; only the grant and ``o.ready`` say whether an input is taken."""
 
     KIND = RegisteredArbiter
 

@@ -15,8 +15,9 @@ from amoeba.core.errors import fabric_error
 from amoeba.nic import watching
 
 __all__ = [
-    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "default_build", "default_parameters", "has_waveforms", "is_kind",
-    "known_kinds", "network_of", "open_device", "rtl_defaults", "simulates_hardware", "speaks_packets",
+    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "default_build", "default_parameters", "environment_set",
+    "has_waveforms", "is_kind", "known_kinds", "network_of", "open_device", "rtl_defaults", "simulates_hardware",
+    "speaks_packets",
 ]  # fmt: skip
 
 DEVICE_KINDS = ("model", "rtl")
@@ -84,17 +85,24 @@ def default_parameters() -> NicParameters:
 
 
 @contextlib.contextmanager
-def default_build(name: str) -> Iterator[None]:
-    """Open NICs of a named build meanwhile, in this process and those that it starts."""
-    before = os.environ.get(_BUILD)
-    os.environ[_BUILD] = name
+def environment_set(variable: str, value: str) -> Iterator[None]:
+    """Give an environment variable this value meanwhile, in this process and those that it starts."""
+    before = os.environ.get(variable)
+    os.environ[variable] = value
     try:
         yield
     finally:
         if before is None:
-            os.environ.pop(_BUILD, None)
+            os.environ.pop(variable, None)
         else:
-            os.environ[_BUILD] = before
+            os.environ[variable] = before
+
+
+@contextlib.contextmanager
+def default_build(name: str) -> Iterator[None]:
+    """Open NICs of a named build meanwhile, in this process and those that it starts."""
+    with environment_set(_BUILD, name):
+        yield
 
 
 def network_of(device: Device) -> Network | None:

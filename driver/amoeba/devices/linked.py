@@ -28,12 +28,12 @@ from amoeba_model.wire.uet import UDP_PORT
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.devices import SIMULATED_KINDS, attach, default_parameters, open_device
+from amoeba.devices.devices import SIMULATED_KINDS, attach, default_parameters, environment_set, open_device
 from amoeba.nic.nic import Nic, Retransmission
 
 __all__ = [
     "LOOPBACK", "NETWORKS", "Linked", "default_network", "linked_parameters", "network_setting", "open_linked",
-    "open_network", "own_host", "patient",
+    "open_network", "own_host", "patient", "set_link_address",
 ]  # fmt: skip
 
 LOOPBACK = "127.0.0.1"
@@ -66,15 +66,8 @@ def network_setting(environment: Mapping[str, str] = os.environ) -> str:
 @contextlib.contextmanager
 def default_network(name: str) -> Iterator[None]:
     """Join NICs of several processes by this network meanwhile, in this process and those that it starts."""
-    before = os.environ.get(_NETWORK)
-    os.environ[_NETWORK] = name
-    try:
+    with environment_set(_NETWORK, name):
         yield
-    finally:
-        if before is None:
-            os.environ.pop(_NETWORK, None)
-        else:
-            os.environ[_NETWORK] = before
 
 
 def open_network(
@@ -142,8 +135,7 @@ class Linked(NamedTuple):
         A device with addresses of its own keeps them; the timeouts suit the link's clock.
         """
         if self.network.devices or not any(nic.mac):
-            link = self.network.address
-            nic.set_address(mac_of_link(*link), ip_of_link(*link))
+            set_link_address(nic, self.network)
         for device in self.network.devices:
             nic.retransmission = patient(device.idle_hz)
 
@@ -151,6 +143,12 @@ class Linked(NamedTuple):
         """Close both. Idempotent."""
         self.device.close()
         self.network.close()
+
+
+def set_link_address(nic: Nic, network: OutsideNetwork) -> None:
+    """Give a NIC the addresses that follow from where its network is reached."""
+    link = network.address
+    nic.set_address(mac_of_link(*link), ip_of_link(*link))
 
 
 def patient(idle_hz: int, *, lossy: bool = False) -> Retransmission:

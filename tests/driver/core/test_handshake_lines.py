@@ -37,7 +37,7 @@ NONSENSE = {
 
 
 def say_piecemeal(watcher, connected, words, over):
-    """The same where ``words`` may be more than fit into the kernel's buffers."""
+    """Send ``words``, which may be more than the kernel's buffers hold, and read on until ``over``."""
     connected.setblocking(False)
     rest = memoryview(words)
     while rest and not over():

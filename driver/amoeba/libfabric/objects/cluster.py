@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amoeba_model.impairments import PERFECT, Impairments
-from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.switch import Switch
@@ -17,7 +16,7 @@ from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous, understood
 from amoeba.devices.devices import attach, open_device
-from amoeba.devices.linked import linked_parameters, open_network, own_host, patient
+from amoeba.devices.linked import linked_parameters, open_network, own_host, patient, set_link_address
 from amoeba.libfabric.objects.checks import check_enum, check_instance
 from amoeba.libfabric.objects.constants import InfoFlags, Progress
 from amoeba.libfabric.objects.fabric import Fabric
@@ -155,8 +154,7 @@ def join_cluster(
 
 def _join_at(network: UetNetwork, nic: Nic) -> bool:
     """Attach a NIC with the addresses of its host."""
-    link = network.address
-    nic.set_address(mac_of_link(*link), ip_of_link(*link))
+    set_link_address(nic, network)
     return attach(nic.device, network, nic.mac)
 
 

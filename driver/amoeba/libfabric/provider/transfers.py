@@ -304,9 +304,9 @@ class Transfers:
         fid.subject.cancel(self._triggers.known(context))
 
     def opt_get(self, ep: int, level: int, optname: int, optval: int, optlen: Any) -> None:
-        subject = self._with_options(ep).getopt
+        getopt = self._with_options(ep).getopt
         self._memory.require(optlen, "optlen")
-        value = subject(level, optname)
+        value = getopt(level, optname)
         space, optlen[0] = optlen[0], 8
         if space < 8:
             raise fabric_error(Errno.FI_ETOOSMALL, f"an option has 8 bytes, there is space for {space}")
