@@ -77,6 +77,29 @@ def test_a_board_is_none_that_is_stepped(fabric):
     assert fabric.devices[0].cycles > before
 
 
+def test_a_wait_reports_a_failure_that_came_before_the_wait(fabric, open_party):
+    """A board fails an operation while the program does something else."""
+    party = open_party()
+    counter = party.keep(party.domains[0].cntr_open())
+    endpoint = party.keep(party.domains[0].endpoint())
+    endpoint.bind(party.queues[0], BindFlags.FI_TRANSMIT)
+    vector = party.keep(party.domains[0].av_open())
+    endpoint.bind(vector)
+    endpoint.bind(counter, BindFlags.FI_WRITE)
+    endpoint.enable()
+    to = vector.insert(party.endpoints[1].getname())
+    for _ in range(2):
+        endpoint.write(np.zeros(1, np.uint64), to, 0, 12345)
+        while not counter._sums[1] - counter.expected_errors:
+            time.sleep(0.001)
+        with pytest.raises(FabricError, match="an operation failed, 0 of 1 are done") as failed:
+            counter.wait(1, PATIENCE)
+        assert failed.value.fi_errno is Errno.FI_EAVAIL
+    with pytest.raises(FabricError, match="0 of 1 operations are done") as late:
+        counter.wait(1, 0.05)
+    assert late.value.fi_errno is Errno.FI_ETIMEDOUT
+
+
 @pytest.mark.parametrize("automatic", [False, True])
 def test_atomics_and_messages_work_as_on_simulated_nics(fabric, open_party, automatic):
     if automatic:

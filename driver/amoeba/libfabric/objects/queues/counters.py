@@ -141,8 +141,8 @@ class Counter(HasDescriptor):
     def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
 
-        Raises FI_EAVAIL if an operation fails meanwhile. With automatic progress that includes earlier failures that
-        neither :meth:`readerr` nor this has reported yet. Raises FI_ETIMEDOUT after ``timeout`` seconds (None:
+        Raises FI_EAVAIL if an operation fails meanwhile. With automatic progress, and where the NIC runs by itself,
+        that includes earlier failures that neither :meth:`readerr` nor this has reported yet. Raises FI_ETIMEDOUT after ``timeout`` seconds (None:
         without limit), and FI_ENOSYS for a counter of FI_WAIT_NONE. Raises FI_EOPBADSTATE instead of waiting forever,
         as :meth:`amoeba.CompletionQueue.sread`.
         """
@@ -177,8 +177,12 @@ class Counter(HasDescriptor):
 
     @property
     def expected_errors(self) -> int:
-        """Number of errors that the application knows."""
-        return self._sums[1] if self._auto is None else self._known_errors
+        """Number of errors that the application knows.
+
+        Where the NIC runs between the application's calls, an error can come before the wait for its operation.
+        """
+        runs_between_calls = self._auto is not None or not self._device.stepped
+        return self._known_errors if runs_between_calls else self._sums[1]
 
     def _has_reached(self, threshold: int, errors: int) -> bool:
         """Return whether there are this many successes, or another number of errors."""
