@@ -142,9 +142,9 @@ class Counter(HasDescriptor):
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
 
         Raises FI_EAVAIL if an operation fails meanwhile. With automatic progress, and where the NIC runs by itself,
-        that includes earlier failures that neither :meth:`readerr` nor this has reported yet. Raises FI_ETIMEDOUT after ``timeout`` seconds (None:
-        without limit), and FI_ENOSYS for a counter of FI_WAIT_NONE. Raises FI_EOPBADSTATE instead of waiting forever,
-        as :meth:`amoeba.CompletionQueue.sread`.
+        that includes earlier failures that neither :meth:`readerr` nor this has reported yet. Raises FI_ETIMEDOUT
+        after ``timeout`` seconds (None: without limit), and FI_ENOSYS for a counter of FI_WAIT_NONE. Raises
+        FI_EOPBADSTATE instead of waiting forever, as :meth:`amoeba.CompletionQueue.sread`.
         """
         threshold = self._check("threshold", threshold)
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
