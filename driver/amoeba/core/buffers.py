@@ -24,6 +24,7 @@ __all__ = [
     "check_datatype",
     "cut",
     "datatype_of",
+    "line_aligned",
     "named_by",
     "vector_datatype",
     "view_of",
@@ -61,6 +62,8 @@ _EXTENSIONS = {
 }
 """Datatypes by the names that ml_dtypes gives its dtypes; ml_dtypes need not be installed."""
 _HUGE_PAGE = 2 << 20
+_LINE = 64
+"""Bytes of the longest line that a NIC reads at a time."""
 _KINDS = dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u") | dict.fromkeys("efdg", "f")
 _KINDS |= dict.fromkeys(("Zf", "Zd", "Zg"), "c")
 """NumPy's letter by the format of a view; the size follows the letter."""
@@ -204,6 +207,16 @@ def allocate(size: int) -> memoryview:
         memory.madvise(mmap.MADV_HUGEPAGE)
     view = memoryview(memory)
     start = -address_of(view) % _HUGE_PAGE
+    return view[start : start + size]
+
+
+def line_aligned(size: int) -> memoryview:
+    """Return ``size`` zeroed bytes for a copy that the NIC reads or writes: they begin with a line of host memory.
+
+    So an operation on them takes as many cycles in every run, wherever Python's heap has space.
+    """
+    view = memoryview(bytearray(size + _LINE - 1))
+    start = -address_of(view) % _LINE
     return view[start : start + size]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
-from amoeba.core.buffers import Segment, address_of, cut
+from amoeba.core.buffers import Segment, address_of, cut, line_aligned
 from amoeba.transport.operation import Operation
 from amoeba.transport.requests import Grant, Piece
 from amoeba.transport.rings import INJECT_SIZE
@@ -63,7 +63,7 @@ def keep_of(used: Sequence[Local]) -> tuple[Any, ...]:
 
 def gathered(buffers: Sequence[Local], length: int) -> Local:
     """Copy the ``length`` bytes of buffers, one after the other, into memory of the driver, of one byte at least."""
-    whole = memoryview(bytearray(max(length, 1)))
+    whole = line_aligned(max(length, 1))
     at = 0
     for buffer in buffers:
         whole[at : at + buffer.length] = buffer.view.cast("B")

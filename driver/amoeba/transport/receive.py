@@ -5,7 +5,7 @@ from typing import Any
 
 from amoeba_model.descriptors import MULTI_ALIGNMENT, ReceiveFlags, ReceiveOpcode
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import Segment, address_of, line_aligned
 from amoeba.nic.event_ring import Event
 from amoeba.transport.requests import Grant, Kind
 
@@ -133,9 +133,11 @@ class Receive:
 
         That memory has the contents of the buffers, as a tagged atomic computes with them.
         """
-        self.whole = memoryview(bytearray(b"".join(self.buffers)))
-        self.address = address_of(self.whole)
-        return self.whole
+        contents = b"".join(self.buffers)
+        self.whole = whole = line_aligned(len(contents))
+        whole[:] = contents
+        self.address = address_of(whole)
+        return whole
 
     def space(self, address: int, length: int) -> int:
         """Return how many of ``length`` bytes from ``address`` on fit into the buffer."""

@@ -20,7 +20,7 @@ from amoeba_model.descriptors import RENDEZVOUS
 from amoeba_model.ucp import UCP_ANSWER, UCP_LONG_MESSAGE, MessageFlags, MessageKind
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment, address_of, allocate
+from amoeba.core.buffers import Segment, address_of, allocate, line_aligned
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.openucx.ucp.am_sends import LENGTH_SIZE, MAX_EAGER, AmSends, error_of
 from amoeba.openucx.ucp.constants import (
@@ -485,7 +485,7 @@ class ActiveMessages(AmSends):
         bounce: memoryview | None = None
         views = layout.views
         if not views or len(views) > _MAX_PIECES:
-            bounce = memoryview(bytearray(length))
+            bounce = line_aligned(length)
             views = (bounce,)
         segments, left = [], length
         for view in views:

@@ -7,7 +7,7 @@ from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpco
 from amoeba_model.ucp import UCP_ANSWER, UCP_LONG_MESSAGE, MessageFlags, MessageKind
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import Segment, address_of, line_aligned
 from amoeba.openucx.ucp.constants import ucp_feature, ucp_send_am_flags
 from amoeba.openucx.ucp.datatypes import Layout
 from amoeba.openucx.ucp.endpoint import Endpoint
@@ -173,7 +173,7 @@ class AmSends:
         self, endpoint: Endpoint, number: int, header: memoryview, layout: Layout, flags: int, read: ReadParam
     ) -> Handle | None:
         worker, length = self._worker, layout.length
-        place = memoryview(bytearray(UCP_LONG_MESSAGE.size + header.nbytes))
+        place = line_aligned(UCP_LONG_MESSAGE.size + header.nbytes)
         place[RENDEZVOUS.size : UCP_LONG_MESSAGE.size] = length.to_bytes(LENGTH_SIZE, "little")
         place[UCP_LONG_MESSAGE.size :] = header
         # a message without data needs a readable byte, too: the receiver reads it to say that it is done

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray
 
-from amoeba.core.buffers import DATATYPES, Buffer, view_of
+from amoeba.core.buffers import DATATYPES, Buffer, line_aligned, view_of
 from amoeba.core.errors import FabricError
 from amoeba.openucx.ucp.constants import ucp_dt_type
 from amoeba.openucx.ucp.handles import ucp_datatype_t
@@ -162,9 +162,12 @@ def number_in(buffer: Buffer, size: int) -> int | None:
     if buffer.__class__ is not ndarray:
         plain = buffer.__class__ in _PLAIN_BYTES and len(buffer) == size
         return _number(buffer, "little") if plain else None
-    if buffer.size != 1 or _ITEM_SIZES.get(buffer.dtype) != size:
+    if _ITEM_SIZES.get(buffer.dtype) != size:
         return None
-    number: int = buffer.item()  # or a float
+    try:
+        number: int = buffer.item()  # or a float
+    except ValueError:  # several
+        return None
     return number if number.__class__ is int and number >= 0 else _number(buffer, "little")
 
 
@@ -207,7 +210,7 @@ class Layout:
         """Return all bytes in one piece: in place if they are, else copied."""
         view = self.view
         if view is None:
-            copy = memoryview(bytearray(self.length))
+            copy = line_aligned(self.length)
             self.read(0, copy)
             view = copy
         return view

@@ -11,7 +11,7 @@ from ctypes import addressof, c_char
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import Segment, address_of, line_aligned
 from amoeba.openucx.ucp.lanes import Lane
 from amoeba.openucx.ucp.request_params import ReadParam
 from amoeba.openucx.ucp.requests import Quiet, Request, made, number_operation
@@ -179,7 +179,8 @@ def _post_copy(lane: Lane, posted: Quiet | Request, view: memoryview) -> None:
         lane.post(posted)
         return
     if length > INJECT_SIZE:
-        copy = memoryview(bytearray(view))
+        copy = line_aligned(length)
+        copy[:] = view
         posted.local = start = address_of(copy)
         posted.buffers = copy
         posted.grants = ((start, length, False),)

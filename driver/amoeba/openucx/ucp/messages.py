@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import MessageKind
 
-from amoeba.core.buffers import address_of
+from amoeba.core.buffers import address_of, line_aligned
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.openucx.ucp.endpoint import Endpoint
 from amoeba.openucx.ucp.lanes import Lane
@@ -85,7 +85,7 @@ def send_copy(
     if length <= INJECT_SIZE:
         sent.local = rings.bounce(views) if length else 0
     else:
-        copy = memoryview(bytearray(length))
+        copy = line_aligned(length)
         at = 0
         for view in views:
             copy[at : at + view.nbytes] = view

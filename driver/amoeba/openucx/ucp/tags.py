@@ -17,7 +17,7 @@ from typing import Any
 from amoeba_model.descriptors import DescriptorOpcode, EventFlags
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment, address_of
+from amoeba.core.buffers import Segment, address_of, line_aligned
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.nic.event_ring import Event
 from amoeba.openucx.ucp.config_keys import AUTO
@@ -158,7 +158,7 @@ class _Place(engine.Receive):
                     left -= segments[-1].length
             self._grant(segments)
             return segments
-        self.landed = memoryview(bytearray(length))
+        self.landed = line_aligned(length)
         whole = [Segment(address_of(self.landed), length)]
         self._grant(whole)
         return whole
