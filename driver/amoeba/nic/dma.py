@@ -37,6 +37,16 @@ _Place = tuple[int, int, int | None]
 """Address, length, context."""
 
 
+class _Users:
+    """The users of a range."""
+
+    __slots__ = ("count", "writable")
+
+    def __init__(self, writable: bool) -> None:
+        self.count = 1
+        self.writable = writable
+
+
 class DmaMap:
     """Counts the users of every range, so that one user's end does not take away another's access.
 
@@ -48,8 +58,7 @@ class DmaMap:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._isolates = device.isolates_contexts
-        self._users: dict[_Place, tuple[int, bool]] = {}
-        """(number of users, writable)."""
+        self._users: dict[_Place, _Users] = {}
         self._domains: dict[int, int] = {}
         """The protection domain of each context that is in one."""
         self._regions: dict[int, dict[tuple[int, int], tuple[int, bool]]] = {}
@@ -77,8 +86,12 @@ class DmaMap:
 
     def grant_all(self, grants: Sequence[Grant], context: int) -> None:
         """Begin a use of each of these by a context; if one fails, begin none."""
-        granted = 0
         user = context if self._isolates else None
+        if len(grants) == 1:  # as of most operations
+            address, length, writable = grants[0]
+            self._grant(address, length, writable, user)
+            return
+        granted = 0
         try:
             for address, length, writable in grants:
                 self._grant(address, length, writable, user)
@@ -158,22 +171,23 @@ class DmaMap:
 
     def _grant(self, address: int, length: int, writable: bool, context: int | None) -> None:
         place = (address, length, context)
-        held = self._users.get(place)
-        if held is None:
+        users = self._users.get(place)
+        if users is None:
             self._device.grant(address, length, writable=writable, context=context)
-            self._users[place] = (1, writable)
+            self._users[place] = _Users(writable)
             return
-        users, was_writable = held
-        if writable and not was_writable:
+        if writable and not users.writable:
             self._device.grant(address, length, writable=True, context=context)
             # The older of two, and only now: outstanding operations have the range all the time.
             self._device.revoke(address, length, context=context)
-        self._users[place] = (users + 1, writable or was_writable)
+            users.writable = True
+        users.count += 1
 
     def _revoke(self, address: int, length: int, context: int | None) -> None:
         place = (address, length, context)
-        users, writable = self._users.pop(place)
-        if users > 1:
-            self._users[place] = (users - 1, writable)
+        users = self._users[place]
+        if users.count > 1:
+            users.count -= 1
         else:
+            del self._users[place]
             self._device.revoke(address, length, context=context)

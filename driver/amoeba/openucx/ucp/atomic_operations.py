@@ -72,9 +72,8 @@ _DATATYPES = {4: int(Datatype.FI_UINT32), 8: int(Datatype.FI_UINT64)}
 def update(key: RemoteKey, op: int, value: int, size: int, address: int, *, more: bool) -> None:
     """Change a peer's number of 4 or 8 bytes without a request; a flush tells when the change is done."""
     lane = key.lane
-    changed = number_operation(lane, _UPDATES, _ATOMIC, size, value)
-    changed.op, changed.datatype, changed.more = op, _DATATYPES[size], more
-    changed.remote_address, changed.remote_key = address, key.key
+    changed = number_operation(lane, _UPDATES, _ATOMIC, size, value, op, _DATATYPES[size])
+    changed.remote_address, changed.remote_key, changed.more = address, key.key, more
     lane.post(changed)
 
 

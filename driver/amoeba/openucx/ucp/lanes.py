@@ -8,7 +8,7 @@ import enum
 import functools
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from amoeba.core.errors import FabricError, ResourceError, TryAgainError
 from amoeba.nic.address import EndpointAddress
@@ -68,6 +68,7 @@ class Lane:
         "posted",
         "rings",
         "share",
+        "spare",
         "waiting",
         "worker",
     )
@@ -86,6 +87,8 @@ class Lane:
         self.rings = worker.rings
         self._free = worker.rings.free_entries
         self._open = worker.peers.open
+        self.spare: list[Any] = []
+        """Number operations that are over, to be used again."""
         self.noted = 0
         """``posted`` at the latest look for idle lanes."""
         self.share = 0

@@ -30,7 +30,7 @@ _MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
 _FLAGS_BIT = 16
 """The flags begin above the fields, at this bit."""
-_MASKS = (int, ucp_op_attr_t)
+_MASKS = frozenset((int, ucp_op_attr_t, type(None)))
 """The usual types of a mask."""
 _NO_FIELDS = (None, _MANY)
 """Masks of :data:`PLAIN_MASKS` that name no field."""
@@ -135,7 +135,7 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
         raise wrong_type("param", "a ucp_request_param_t or None", param)
     mask, datatype = param.op_attr_mask, param.datatype
     if (
-        (mask is None or mask.__class__ is int or mask.__class__ is ucp_op_attr_t)
+        mask.__class__ in _MASKS
         and (plain := PLAIN_MASKS.get(mask)) is not None
         and param.request is param.flags is param.memory_type is None
         and param.recv_info is None

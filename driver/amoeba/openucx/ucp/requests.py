@@ -61,19 +61,45 @@ class Quiet(Posted):
         self.lane.failed(status)
 
 
-def number_operation(lane: Lane, kind: int, opcode: int, length: int, number: int) -> Quiet:
-    """Make an operation on up to 8 bytes, which travel in the descriptor, without op and datatype of an atomic."""
-    operation: Quiet = made(Quiet)
-    operation.lane = lane
+class NumberOperation(Quiet):
+    """An operation on up to 8 bytes, which travel in the descriptor; :func:`number_operation` makes it."""
+
+    __slots__ = ()
+
+    def over(self) -> None:
+        """End the operation; if it has succeeded, its lane uses the object again: nothing else knows it any more."""
+        lane = self.lane
+        lane.done += 1
+        if self.status == _DONE:
+            lane.spare.append(self)
+        else:
+            lane.failed(status_on(lane, self.status))
+
+
+def number_operation(
+    lane: Lane, kind: int, opcode: int, length: int, number: int, op: int = 0, datatype: int = 0
+) -> Quiet:
+    """Make an operation on up to 8 bytes, which travel in the descriptor; ``op`` and ``datatype``: of an atomic.
+
+    The caller adds where it goes. A lane's earlier operation serves if there is one: most of its fields stay.
+    """
+    if lane.spare:
+        operation: Quiet = lane.spare.pop()
+    else:
+        operation = made(NumberOperation)
+        operation.lane = lane
+        operation.dest_addr = lane.number
+        operation.context = operation.buffers = None
+        operation.grants = ()
+        operation.silent = operation.result = 0
     operation.kind = kind
     operation.opcode = opcode
+    operation.op = op
+    operation.datatype = datatype
+    operation.flags = _INLINE
     operation.length = length
     operation.local = number
-    operation.dest_addr = lane.number
-    operation.flags = _INLINE
-    operation.context = operation.buffers = None
-    operation.grants = ()
-    operation.silent = operation.op = operation.datatype = operation.result = operation.compare = 0
+    operation.compare = 0
     return operation
 
 
