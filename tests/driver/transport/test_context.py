@@ -65,6 +65,26 @@ def test_a3_the_buffers_of_a_closed_endpoint_are_free_at_once(fabric, pair, keep
     poison(pages, fabric, memory)
 
 
+def test_a3_a_read_that_ctrl_c_interrupts_has_ended_when_its_endpoint_is_closed(
+    fabric, pair, keep, busy_machine, monkeypatch
+):
+    client, server = pair
+    memory = np.full(LENGTH, DATA, np.uint8)
+    region = keep(server.domain.mr_reg(memory, ALL_ACCESS))
+
+    def interrupting():
+        raise KeyboardInterrupt
+
+    array = client.endpoint.array(client.peer, (region.address, region.key), np.uint8, LENGTH)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(client.domain.nic, "advance", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            array[:]
+    client.endpoint.close()
+    for _ in range(60):
+        fabric.advance()
+
+
 @pytest.mark.parametrize("closed", ["endpoint", "context"])
 def test_a3_the_buffers_of_one_that_shares_a_ring_are_free_too(fabric, keep, busy_machine, closed):
     domain, server = keep(fabric.domain(0)), keep(make_side(keep(fabric.domain(1))))
