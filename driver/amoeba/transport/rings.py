@@ -129,8 +129,8 @@ class ContextRings(TransmitRings):
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
     def holding(self) -> set[int]:
-        found = {request.peer for _, request in self._outstanding() if request.buffers is not None}
-        return found | self.batches.peers
+        used = (request for _, request in self._outstanding() if request.buffers is not None or request.grants)
+        return {request.peer for request in used} | self.batches.peers
 
     def requests_to(self, number: int) -> list[Operation]:
         posted = [(self._positions[token], request) for token, request in self._outstanding()]

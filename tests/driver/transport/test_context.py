@@ -85,6 +85,23 @@ def test_a3_a_read_that_ctrl_c_interrupts_has_ended_when_its_endpoint_is_closed(
         fabric.advance()
 
 
+@pytest.mark.parametrize("fabric", ["rtl"], indirect=True)
+def test_a3_a_long_message_is_read_no_more_when_its_receiver_is_closed(fabric, talkers):
+    receiver, sender = talkers
+    nic = fabric.nics[0]
+    nic.retransmission = PATIENT
+    message, pages = np.full(LENGTH, DATA, np.uint8), Pages(LENGTH, GUARD)
+    receiver.endpoint.recv(pages.bytes)
+    sender.endpoint.send(message, sender.peer)
+    while pages.bytes[0] == GUARD:
+        receiver.queue.read()
+    fabric.network.cut(fabric.devices[1])
+    receiver.endpoint.close()
+    assert nic.contexts.retired == []
+    fabric.network.restore(fabric.devices[1])
+    poison(pages, fabric, message)
+
+
 @pytest.mark.parametrize("closed", ["endpoint", "context"])
 def test_a3_the_buffers_of_one_that_shares_a_ring_are_free_too(fabric, keep, busy_machine, closed):
     domain, server = keep(fabric.domain(0)), keep(make_side(keep(fabric.domain(1))))
