@@ -38,6 +38,8 @@ class Sharer:
 
     receive_context: int
     """The NIC's context that has the receives."""
+    closing = False
+    """The context is being closed: reads of long messages that fail now were cancelled."""
 
     def refuse(self, deadline: float) -> bool:
         """Refuse messages for the context, as :func:`refuse_all` does."""
@@ -296,6 +298,8 @@ class Context:
         No counter counts them.
         """
         rings.tally = None
+        if self.sharer is not None:
+            self.sharer.closing = True
         self.nic.event_counters.dismiss(self.number)
         for entry in rings.holding():
             self.nic.peers.fail(entry)
