@@ -15,6 +15,7 @@ from amoeba_tools.perf.compare import comparison, origin, page_of, plot_of, read
 from amoeba_tools.plots import svg_of
 from typer.testing import CliRunner
 
+from tests.support.browser import chromium
 from tests.support.drawings import lines_of
 
 
@@ -66,6 +67,32 @@ def test_a_page_has_plots_and_numbers_and_needs_no_other_file():
     assert "<td>99.00</td>" in page
     assert "src=" not in page
     assert re.findall(r'href="[^#][^"]*"', page) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_shows_each_plot_and_its_legend_without_scrolling(tmp_path, width):
+    tests = ("bw", "rma_bw", "tag_bw", "lat")
+    results = [result(test, size, cycles=9.0) for test in tests for size in (8, 1024, 1 << 20)]
+    path = tmp_path / "page.html"
+    path.write_text(page_of(results, origin(["perf", "--html", "page.html"])))
+    with chromium(width=width) as visit:
+        page = visit.open(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        figures = page.locator("figure")
+        assert figures.count() == 4
+        for number in range(figures.count()):
+            parts = [figures.nth(number).locator(name) for name in ("figcaption", "svg", "li")]
+            assert [part.count() for part in parts] == [1, 1, len(tests)]
+            for box in (each.bounding_box() for part in parts for each in part.all()):
+                assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+            legend = parts[2].all_inner_texts()
+            assert [text.split()[0] for text in legend] == ["●", "■", "▲", "◆"]
+        size = page.evaluate("""() => {
+            const svg = document.querySelector('svg'), text = svg.querySelector('text')
+            return parseFloat(getComputedStyle(text).fontSize) * svg.clientWidth / svg.viewBox.baseVal.width
+        }""")
+        assert size > 10
+        assert visit.errors == []
 
 
 def test_a_page_says_how_when_and_where_it_was_measured():

@@ -1,12 +1,14 @@
 """Plots by matplotlib: lines over logarithmic axes, points with their fronts.
 
-:func:`save` writes the format of the file's name. SVG follows the reader's colour scheme, light or dark.
+:func:`save` writes the format of the file's name. SVG follows the reader's colour scheme, light or dark. In a page,
+:func:`html_of` puts title and legend around the plot, as text.
 """
 
 import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +17,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba_model.extras import installation
 
-__all__ = ["FORMATS", "Mark", "Point", "check", "line_plot", "save", "scatter_plot", "svg_of"]
+__all__ = ["FORMATS", "Mark", "Point", "check", "html_of", "line_plot", "save", "scatter_plot", "svg_of"]
 
 Point = tuple[float, float]
 
@@ -24,8 +26,13 @@ FORMATS = (".pdf", ".png", ".svg")
 
 _SIZE = (10, 35 / 6)
 """Inches; 720 by 420 units of an SVG."""
+_SIZE_IN_PAGE = (6, 4.2)
+"""Inches: text remains readable where the page is as narrow as a phone."""
+_TICKS_IN_PAGE = 6
 _COLOURS = ("#3b7dd8", "#e0722f", "#2f9e62", "#b04ac0", "#c9a11a", "#d64545", "#3aa6a6", "#8a7a6a")
 _MARKERS = "os^D"
+_SIGNS = dict(zip(_MARKERS, "●■▲◆", strict=True))
+"""The same in text."""
 """Each series has a marker of its own, since some readers cannot tell the colours apart."""
 _TEXT, _AXIS, _GRID, _BACK = "#24292f", "#57606a", "#d0d7de", "#ffffff"
 _DARK = {_TEXT: "#e6edf3", _AXIS: "#8b949e", _GRID: "#30363d", _BACK: "#0d1117"}
@@ -136,16 +143,36 @@ def save(figure: Any, path: Path) -> None:
 
 def svg_of(figure: Any) -> str:
     """Return a figure as the text of an SVG file, which also reads well on dark pages."""
+    return _svg(figure, figure.axes[0].get_title("left"))
+
+
+def html_of(figure: Any) -> str:
+    """Return a plot of lines as a part of an HTML page: title and legend are text, so that the plot may be narrow."""
+    (axes,) = figure.axes
+    title = axes.get_title("left")
+    axes.set_title("", loc="left")
+    figure.legends.clear()
+    figure.set_size_inches(*_SIZE_IN_PAGE)
+    axes.xaxis.get_major_locator().set_params(numticks=_TICKS_IN_PAGE)
+    names = "".join(
+        f'<li><span style="color:{line.get_color()}" aria-hidden="true">{_SIGNS[line.get_marker()]}</span> '
+        f"{escape(line.get_label())}</li>"
+        for line in axes.get_lines()
+    )
+    return f"<figure><figcaption>{escape(title)}</figcaption><ul>{names}</ul>{_svg(figure, title)}</figure>"
+
+
+def _svg(figure: Any, title: str) -> str:
+    """Return a figure as the text of an SVG file with this name."""
     with _library().rc_context(_SETTINGS):
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     for prefix, name in _PREFIXES.items():
         ElementTree.register_namespace(prefix, name)
     root = ElementTree.fromstring(buffer.getvalue())
-    title = figure.axes[0].get_title("left")
     for name in ("width", "height"):
         del root.attrib[name]
-    root.attrib |= {"width": f"{_SIZE[0] * 72:.0f}", "role": "img", "aria-label": title}
+    root.attrib |= {"width": f"{figure.get_figwidth() * 72:.0f}", "role": "img", "aria-label": title}
     root.remove(root[0])  # matplotlib's metadata
     parts = {each.get("id"): each for each in root.iter()}
     parts["back"].set("class", "back")

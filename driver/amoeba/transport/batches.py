@@ -216,6 +216,11 @@ class Batches:
         """Entries that must be free before it is worth while to go on with a batch."""
         return self._rings.entries // _CHUNKS
 
+    @property
+    def peers(self) -> set[int]:
+        """Peer table entries of outstanding requests."""
+        return {stretch.peer for stretch in self._stretches.values()}
+
     def begin(self, batch: Batch) -> None:
         """Grant what a batch needs; raises what that raises, and then nothing is granted."""
         self._rings.nic.dma.grant_all(batch.grants, self._rings.context)

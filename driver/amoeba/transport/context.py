@@ -6,7 +6,6 @@ optional: without rings nothing can be posted, without events peers cannot notif
 messages.
 """
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -30,12 +29,17 @@ from amoeba.transport.unexpected import refuse_all
 
 __all__ = ["Context", "Sharer"]
 
+_GIVE_UP_TIME = 60.0
+"""Seconds that a NIC gets to end the requests to peers that it was told to give up; it needs microseconds."""
+
 
 class Sharer:
     """Receives the messages for a context that shares its receives with others."""
 
     receive_context: int
     """The NIC's context that has the receives."""
+    closing = False
+    """The context is being closed: reads of long messages that fail now were cancelled."""
 
     def refuse(self, deadline: float) -> bool:
         """Refuse messages for the context, as :func:`refuse_all` does."""
@@ -210,8 +214,9 @@ class Context:
     def close(self, back: Callable[[], None] | None = None) -> None:
         """Wait until requests are done and peers are notified, and release everything.
 
-        The wait takes :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most. Senders of long messages that met no
-        receive are notified that nobody will read their messages. ``back`` is called when the NIC's context can be
+        The wait takes :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most. Then the NIC gives up the peers of requests
+        that use buffers, and these requests end: afterwards it touches no buffer. Senders of long messages that met
+        no receive are notified that nobody will read their messages. ``back`` is called when the NIC's context can be
         used again, perhaps long afterwards; without ``back``, the context is released then.
         """
         if back is None:
@@ -223,35 +228,41 @@ class Context:
         self._refuse()
         self.nic.contexts.disable(self.number)
         left = self.sharer is None or self.sharer.leave()
-        idle = self.own_rings is None or not self.own_rings.outstanding
-        peers = self.peers
+        rings, peers = self.own_rings, self.peers
+        idle = rings is None or not rings.outstanding or self.nic.lost
+        if left and not idle and rings is not None and peers is not None:
+            self.rings = None  # of requests that have not ended, the NIC may still write completions
+            self._release()
+            rings.companion = None
+            self._retire(rings, peers.abandon(), back)
+            return
         self._release()
-        if not left:
-            return  # messages for it lie where they cannot be taken out: it must not be used again
-        if idle or self.nic.lost:
+        if left and idle:  # else messages for it lie where they cannot be taken out: it must not be used again
             back()
-        elif peers is not None:
-            self._retire(peers.abandon(), back)
 
-    def _retire(self, peers: Collection[int], back: Callable[[], None]) -> None:
-        """Call ``back`` when the NIC's context, which has been disabled, can be used again.
+    def _retire(self, rings: ContextRings, peers: Collection[int], back: Callable[[], None]) -> None:
+        """Release ``rings`` and call ``back`` when the NIC's context, which was disabled, can be used again.
 
         A later ``nic.contexts.reclaim()`` makes that call. If the NIC has no free protection domain for the
         retirement, the context is not used again.
         """
-        with contextlib.suppress(ResourceError):
+        try:
             domain = ProtectionDomain(self.nic, job_id=0, pid_on_fep=0)
-            again = Context(domain, self.number)
-            rings = again.open_rings(RETIREMENT_ENTRIES)
-            again.enable()
+        except ResourceError:
+            rings.release()
+            return
+        again = Context(domain, self.number)
+        closing = again.open_rings(RETIREMENT_ENTRIES)
+        again.enable()
 
-            def over() -> None:
-                self.nic.contexts.disable(self.number)
-                again.abandon()
-                domain.release()
-                back()
+        def over() -> None:
+            self.nic.contexts.disable(self.number)
+            rings.release()
+            again.abandon()
+            domain.release()
+            back()
 
-            self.nic.contexts.retired.append(Retirement(rings, peers, over).is_over)
+        self.nic.contexts.retired.append(Retirement(closing, peers, over).is_over)
 
     def _refuse(self) -> None:
         """Drain the context; messages that come meanwhile are refused, too."""
@@ -276,8 +287,23 @@ class Context:
         deadline = time.monotonic() + DRAIN_TIME
         # messages that nobody reads take half of it
         rings.wait_until(lambda: not (rings.outstanding or rings.held), deadline - DRAIN_TIME / 2)
-        if rings.wait_until(lambda: not rings.outstanding, deadline, DRAIN_ROUNDS) and self.peers is not None:
+        if not rings.wait_until(lambda: not rings.outstanding, deadline, DRAIN_ROUNDS):
+            self._end_holding(rings)
+        if not rings.outstanding and self.peers is not None:
             self.peers.clear(deadline)
+
+    def _end_holding(self, rings: TransmitRings) -> None:
+        """Let the NIC give up the peers of requests that use buffers, and wait for the ends of these requests.
+
+        No counter counts them.
+        """
+        rings.tally = None
+        if self.sharer is not None:
+            self.sharer.closing = True
+        self.nic.event_counters.dismiss(self.number)
+        for entry in rings.holding():
+            self.nic.peers.fail(entry)
+        rings.wait_until(lambda: not rings.holding(), time.monotonic() + _GIVE_UP_TIME)
 
     def _release(self) -> None:
         """Withdraw the NIC's access to rings and buffers."""

@@ -128,6 +128,10 @@ class ContextRings(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
+    def holding(self) -> set[int]:
+        used = (request for _, request in self._outstanding() if request.buffers is not None or request.grants)
+        return {request.peer for request in used} | self.batches.peers
+
     def requests_to(self, number: int) -> list[Operation]:
         posted = [(self._positions[token], request) for token, request in self._outstanding()]
         posted += self.batches.outstanding()

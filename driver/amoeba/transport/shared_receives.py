@@ -24,7 +24,7 @@ from amoeba.transport.unexpected import empty, refuse_all
 
 __all__ = ["Share", "SharedReceives"]
 
-_CANCELLED = int(ReturnCode.CANCELLED)
+_OK, _CANCELLED = int(ReturnCode.OK), int(ReturnCode.CANCELLED)
 _NOBODY = Outlet(
     deque(maxlen=0),
     lambda ip, context: NO_SOURCE,
@@ -108,7 +108,7 @@ class Share(Sharer):
         def over(status: int) -> None:
             if over in self._reading:  # else it has been ended
                 self._reading.remove(over)
-                done(status)
+                done(_CANCELLED if self.closing and status != _OK else status)
 
         self._reading.append(over)
         self._read(record, sender, segments, over)

@@ -40,6 +40,10 @@ class RingShare(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()
 
+    def holding(self) -> set[int]:
+        """Return the entries of all requests: a closed share does not learn when its requests end."""
+        return {peer for peer, count in self._by_peer.items() if count and peer < self.nic.parameters.peers}
+
     def requests_to(self, number: int) -> list[Operation]:
         own = [request for request in self._ring.requests_to(number) if request.owner is self]
         return own + [request for request in self._backlog if request.dest_addr == number]

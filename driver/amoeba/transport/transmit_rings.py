@@ -75,6 +75,10 @@ class TransmitRings(ABC):
         """Return whether requests to this entry of the peer table are outstanding, or held."""
 
     @abstractmethod
+    def holding(self) -> set[int]:
+        """Return the peer table entries of requests that must end before :meth:`release`: the NIC uses buffers."""
+
+    @abstractmethod
     def requests_to(self, number: int) -> list[Operation]:
         """Return requests to the peer with this ``dest_addr`` that :meth:`poll` has not returned, oldest first."""
 
@@ -239,4 +243,7 @@ class TransmitRings(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Release the resources that this alone uses; outstanding requests are no longer reported."""
+        """Release the resources that this alone uses; outstanding requests are no longer reported.
+
+        No request may be :meth:`holding` anything.
+        """

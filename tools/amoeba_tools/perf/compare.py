@@ -14,7 +14,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.release import RELEASE
 
-from amoeba_tools.plots import Point, line_plot, svg_of
+from amoeba_tools.plots import Point, html_of, line_plot
 
 __all__ = ["QUANTITIES", "comparison", "origin", "page_of", "plot_of", "read_results"]
 
@@ -153,7 +153,7 @@ def page_of(facts: Sequence[Facts], head: Mapping[str, str]) -> str:
     ``head``: facts about the measurement, as from :func:`origin`.
     """
     quantities = [name for name, (key, _) in QUANTITIES.items() if any(each.get(key) for each in facts)]
-    plots = "\n".join(f"<figure>{svg_of(plot_of(facts, name))}</figure>" for name in quantities)
+    plots = "\n".join(html_of(plot_of(facts, name)) for name in quantities)
     columns = ("overall", "bandwidth_overall", "rate_overall", "cycles")
     rows = "\n".join(
         f"<tr><td>{escape(name_of(each))}</td>"
@@ -177,14 +177,15 @@ _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>amoeba perf</title>
 <style>:root{{color-scheme:light dark}}body{{font:16px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}}
 table{{border-collapse:collapse}}td,th{{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}}
-td:first-child,th:first-child{{text-align:left}}figure{{margin:1em 0}}svg{{max-width:45em;width:100%;height:auto}}
+td:first-child,th:first-child{{text-align:left}}figure{{margin:2em 0}}svg{{max-width:36em;width:100%;height:auto}}
+figcaption{{font-weight:bold}}ul{{display:flex;flex-wrap:wrap;gap:.3em 1.2em;margin:.6em 0;padding:0;list-style:none}}
 dl{{display:grid;grid-template-columns:max-content 1fr;gap:.3em 1em}}dt{{opacity:.7}}
-dd{{margin:0;overflow-wrap:anywhere}}.wide{{overflow-x:auto}}figure svg{{min-width:32em}}
+dd{{margin:0;overflow-wrap:anywhere}}.wide{{overflow-x:auto}}
 @media(prefers-color-scheme:dark){{body{{background:#0d1117;color:#e6edf3}}}}</style>
 <h1>amoeba perf</h1>
 <dl>{head}</dl>
-<div class="wide">
 {plots}
+<div class="wide">
 <table><thead><tr><th>test</th><th>µs</th><th>MiB/s</th><th>operations/s</th><th>cycles</th><th>verified</th></tr></thead>
 <tbody>
 {rows}

@@ -65,7 +65,7 @@ class _Copy(Quiet):
     __slots__ = ("_packet", "_packets")
 
     def __init__(self, lane: Lane, length: int, packet: Packet, packets: Packets) -> None:
-        super().__init__(lane, _SENDS, length)
+        super().__init__(lane, _SENDS, length, packet)
         self._packet = packet
         self._packets = packets
 

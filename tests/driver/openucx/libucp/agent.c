@@ -5,7 +5,7 @@
 static pthread_t thread;
 static volatile int stop;
 static volatile long turns;
-static int mode; /* 0: polls, 1: sleeps once it may, 2: makes progress until it may sleep, as NIXL does */
+static int mode; /* 0: polls, 1: sleeps once it may, 2: makes progress until it may sleep, as NIXL does, 3: waits */
 static struct pollfd waited = { .events = POLLIN };
 static char out[64] = "from the agent", in[64];
 
@@ -36,8 +36,12 @@ static void *progress(void *unused) {
             errand();
             errand = NULL;
         }
-        if (!ucp_worker_progress(worker) && mode)
-            sleep_until_something();
+        if (!ucp_worker_progress(worker) && mode) {
+            if (mode == 3)
+                OK(ucp_worker_wait(worker));
+            else
+                sleep_until_something();
+        }
         turns++;
     }
     return NULL;
@@ -171,9 +175,11 @@ EXPORTED int agent_lingered(void) { return sent == 2; }
 
 EXPORTED long agent_turns(void) { return turns; }
 
-/* With Python's lock held, as extensions do. */
+/* With Python's lock held, as extensions do; a thread that waits is to be waited for without it. */
 EXPORTED int agent_delete(void) {
     stop = 1;
+    if (mode == 3)
+        OK(ucp_worker_signal(worker));
     OK(pthread_join(thread, NULL));
     close_all();
     return 0;

@@ -37,6 +37,12 @@ assert free.agent_linger() == 0
 assert holding.agent_delete() == 0
 assert holding.agent_lingered() == 1
 """
+RELEASED = """
+for _ in range(3):
+    assert holding.agent_new({mode}) == 0
+    assert free.agent_exchange() == 0
+    assert free.agent_delete() == 0
+"""
 LEFT = """
 assert holding.agent_new({mode}) == 0
 assert free.agent_exchange() == 0
@@ -75,6 +81,10 @@ def run_python(agent, libucp_environment):
 @pytest.mark.parametrize("code", [DELETED, LOCKED], ids=["joined", "beside a thread that keeps the lock"])
 def test_d5_a_progress_thread_ends_whoever_has_pythons_lock(run_python, code, mode):
     run_python(code, mode=mode)
+
+
+def test_d5_a_thread_inside_another_call_ends_when_its_joiner_has_released_pythons_lock(run_python):
+    run_python(RELEASED, mode=3)
 
 
 @pytest.mark.parametrize("code", [LEFT, CALLED_LATE], ids=["at once", "later"])

@@ -1,7 +1,5 @@
 """Closing by force: every request ends with CANCELED inside the call, and the NIC touches no buffer afterwards."""
 
-import ctypes
-import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,7 @@ from amoeba.openucx.ucp.batches import atomic_batch, get_batch, put_batch
 from tests.driver.openucx.ucp.entities import Entity, finish, wait_for
 from tests.driver.openucx.ucp.memheap import Memheap, memheap
 from tests.driver.openucx.ucp.test_ep_close import FORCE, Handler
+from tests.support.pages import Pages
 
 # Packets of 4 KiB: results of several lines are outstanding when an endpoint is closed.
 pytestmark = pytest.mark.full_build
@@ -23,25 +22,6 @@ MANY = 1000
 DATA, GUARD, POISON = 0x11, 0x22, 0xEE
 SOME = ("put", "get", "fetch_add", "put_batch")
 EVERY_NIC = pytest.mark.parametrize("adapters", ["model,model", "rtl,rtl"], indirect=True)
-
-
-class Pages:
-    """Memory that is gone once it is freed: an access faults then, whoever refers to it."""
-
-    _libc = ctypes.CDLL(None, use_errno=True)
-    _libc.mmap.restype = ctypes.c_void_p
-    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
-    def __init__(self, length: int, content: int) -> None:
-        rights, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self.address = self._libc.mmap(None, length, rights, flags, -1, 0)
-        assert self.address != ctypes.c_void_p(-1).value
-        self.bytes = np.frombuffer((ctypes.c_uint8 * length).from_address(self.address), np.uint8)
-        self.bytes[:] = content
-
-    def free(self) -> None:
-        assert self._libc.munmap(self.address, len(self.bytes)) == 0
 
 
 class Posted:
