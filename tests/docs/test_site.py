@@ -22,7 +22,7 @@ FACES = (
     *("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx"),
     *("amoeba_tools.conformance", "amoeba_tools.explore"),
 )
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # of which the first test builds the site
+pytestmark = [pytest.mark.long, pytest.mark.ci, pytest.mark.timeout(1500)]  # of which the first test builds the site
 
 
 class Page(HTMLParser):
