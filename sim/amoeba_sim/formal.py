@@ -40,7 +40,7 @@ _COMBINATIONAL = (
 )
 
 SOLVERS = {"bitwuzla": "bitwuzla", "z3": "z3-solver"}
-"""The packages of the solvers. Bitwuzla takes a fifth of Z3's time, but has no wheel for every platform."""
+"""The packages of the solvers. Bitwuzla takes a third of Z3's time, but has no wheel for every platform."""
 _USUAL_SOLVER = "bitwuzla" if importlib.util.find_spec("bitwuzla") else "z3"
 
 POWER_UP_FLAG = "past_reset"
