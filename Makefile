@@ -46,8 +46,11 @@ demo: $(VENV)/sim.stamp
 # A file's tests stay in one process, since they share what they build; tests/budgets.toml has the order of the files.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30
 
+# Which tests; .ci/run has more.
+MARKS ?= not long
+
 test: $(VENV)/dev.stamp
-	$(PYTEST) -m "not long" $(ARGS)
+	$(PYTEST) -m "$(MARKS)" $(ARGS)
 
 test-long: $(VENV)/dev.stamp
 	$(PYTEST) -m long $(ARGS)

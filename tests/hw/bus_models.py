@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 
 import cocotb
+from amoeba_sim.cocotb_streams import reader
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave, AxiStreamBus, AxiStreamSink, AxiStreamSource
 
@@ -43,29 +44,31 @@ class BusRules:
             cocotb.start_soon(self._watch(dut, prefix, channel, members))
 
     async def _watch(self, dut, prefix, channel, members):
-        valid, ready = (getattr(dut, f"{prefix}{channel}{name}") for name in ("valid", "ready"))
-        signals = {name: getattr(dut, f"{prefix}{channel}{name}") for name in members}
+        valid, ready = (reader(getattr(dut, f"{prefix}{channel}{name}")) for name in ("valid", "ready"))
+        signals = {name: reader(getattr(dut, f"{prefix}{channel}{name}")) for name in members}
+        resetting = reader(dut.rst)
         refused, in_reset = None, False
         while True:
             await RisingEdge(dut.clk)
-            if dut.rst.value:
-                assert not (in_reset and valid.value), f"{prefix}{channel}valid during reset"
+            if resetting():
+                assert not (in_reset and valid()), f"{prefix}{channel}valid during reset"
                 refused, in_reset = None, True
                 continue
             in_reset = False
-            if not valid.value:
+            if not valid():
                 assert refused is None, f"{prefix}{channel}valid fell before the transfer"
                 continue
-            offered = {name: int(signal.value) for name, signal in signals.items()}
+            offered = {name: read() for name, read in signals.items()}
             assert refused in (None, offered), f"{prefix}{channel} changed before the transfer: {refused}, {offered}"
             if "burst" in offered:
                 first = offered["addr"] >> offered["size"]
                 last = first + offered["len"]
                 page = 12 - offered["size"]
                 assert first >> page == last >> page, f"{prefix}{channel} crosses 4 KiB: {offered}"
-            if ready.value:
+            is_ready = ready()
+            if is_ready:
                 self.transfers[channel].append(offered)
-            refused = None if ready.value else offered
+            refused = None if is_ready else offered
 
 
 class HostMemory:

@@ -19,7 +19,7 @@ from tests.support.frame_fuzz import Attacker
 from tests.support.out_of_order_entries import throw_away_kept
 from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.ci]
 
 SIZE = 8192
 THEIR_KEY = 0x7777_0000_0001

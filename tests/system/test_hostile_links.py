@@ -28,7 +28,7 @@ from tests.support.pairs import PAIRS
 from tests.support.raw_driver import Pair
 from tests.support.saboteur import arrives
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.ci]
 
 MakePair = Callable[..., Pair]
 OK, BAD_MKEY = ReturnCode.OK, ReturnCode.BAD_MKEY

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "vm"))
 from machine import ADDRESSES, OutOfReachError, endpoints, run_guest  # noqa: E402  where scripts are found from now on
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.ci, pytest.mark.timeout(900)]
 SUPPORT = Path(__file__).parents[1] / "support"
 FILES = {name: (SUPPORT / name).read_bytes() for name in ("type1_rules.py", "guest_checks.py")}
 DEVICES = ",".join(f"pcie:{address}" for address in ADDRESSES)

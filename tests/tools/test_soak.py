@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from tests.support.commands import usage_error
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.ci]
 
 BAD = {
     "perfect": {},

@@ -19,7 +19,7 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_model.descriptors import COMPLETION
 from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, reader
 from amoeba_sim.payload import pack
 from cocotb.triggers import RisingEdge
 
@@ -172,11 +172,16 @@ class Environment:
         self._due.append((self.cycle + latency, action))
 
     async def _run(self):
-        counters = [(name, getattr(self.dut, name)) for name in dir(self.dut) if name.startswith("count_")]
+        counters = [(name, reader(getattr(self.dut, name))) for name in dir(self.dut) if name.startswith("count_")]
+        in_reset, interrupts_of = reader(self.dut.rst), reader(self.dut.interrupts)
+        taken = {
+            stream: [reader(getattr(self.dut, f"{stream}__{part}")) for part in ("valid", "ready")]
+            for stream in ("descriptor_data", "operands", "compares")
+        }
         while True:
             await RisingEdge(self.dut.clk)
             self.cycle += 1
-            if self.dut.rst.value:
+            if in_reset():
                 # Answers to what was asked before a reset must not come behind it.
                 self._due.clear()
                 continue
@@ -185,15 +190,14 @@ class Environment:
                 self._due = deque(entry for entry in self._due if entry[0] > self.cycle)
             for _, action in due:
                 action()
-            interrupts = int(self.dut.interrupts.value)
+            interrupts = interrupts_of()
             if interrupts:
                 self.interrupts.append((self.cycle, interrupts, len(self.completions)))
-            for name, counter in counters:
-                self.counts[name] = self.counts.get(name, 0) + int(counter.value)
+            for name, count in counters:
+                self.counts[name] = self.counts.get(name, 0) + count()
             # There is space for everything that was asked for.
-            for stream in ("descriptor_data", "operands", "compares"):
-                if getattr(self.dut, f"{stream}__valid").value:
-                    assert getattr(self.dut, f"{stream}__ready").value, f"{stream} refused"
+            for stream, (valid, ready) in taken.items():
+                assert ready() or not valid(), f"{stream} refused"
             # In order, but after any time.
             done = bool(self._done) and random.random() < self._done_rate
             self.dut.result_done.value = done

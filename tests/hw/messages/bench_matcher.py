@@ -15,7 +15,7 @@ from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM, RECEIVE_QUES
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveOpcode
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reader, start
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -229,21 +229,23 @@ class Bench:
 
     async def _watch(self):
         refused, released, counted = False, None, (0, 0)
+        signals = (getattr(self.dut, f"matched__{part}") for part in ("valid", "ready", "payload"))
+        is_valid, is_ready, payload = map(reader, signals)
+        reserve, release = reader(self.dut.event_reserve), reader(self.dut.event_release)
+        counts = reader(self.dut.count_messages_matched), reader(self.dut.count_messages_unexpected)
         while True:
             await RisingEdge(self.dut.clk)
             self.cycle += 1
-            valid = bool(self.dut.matched__valid.value)
-            loaded = unpack(CHECKED_REQUEST, int(self.dut.matched__payload.value)) if valid and not refused else None
+            valid = bool(is_valid())
+            loaded = unpack(CHECKED_REQUEST, payload()) if valid and not refused else None
             self._judge(loaded, released, counted)
-            refused = valid and not self.dut.matched__ready.value
-            claim = unpack(EVENT_CLAIM, int(self.dut.event_release.value))
+            refused = valid and not is_ready()
+            claim = unpack(EVENT_CLAIM, release())
             released = claim if claim["valid"] else None
-            counts = self.dut.count_messages_matched.value, self.dut.count_messages_unexpected.value
-            counted = tuple(int(count) for count in counts)
-            self._note_reservation()
+            counted = tuple(count() for count in counts)
+            self._note_reservation(unpack(EVENT_CLAIM, reserve()))
 
-    def _note_reservation(self):
-        claim = unpack(EVENT_CLAIM, int(self.dut.event_reserve.value))
+    def _note_reservation(self, claim):
         if claim["valid"]:
             assert int(self.dut.event_credit.value) >> claim["context"] & 1, f"no room, but promised: {claim}"
             self.claims[claim["context"], claim["generation"]] += 1

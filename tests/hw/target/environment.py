@@ -33,7 +33,7 @@ from amoeba_model.registers import key_slots
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.byte_order import number_size, swap_bytes
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reader
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -247,19 +247,22 @@ class Bench:
         self.responses, self._payloads = [], []
 
     async def _watch(self):
-        counters = [(name, getattr(self.dut, f"count_{name}")) for name in COUNTS]
+        dut = self.dut
+        counters = [(name, reader(getattr(dut, f"count_{name}"))) for name in COUNTS]
+        in_reset, interrupts_of = reader(dut.rst), reader(dut.event_interrupts)
+        checked, written = reader(dut.trace_request_checked), reader(dut.trace_event_written)
         while True:
-            await RisingEdge(self.dut.clk)
-            if self.dut.rst.value:
+            await RisingEdge(dut.clk)
+            if in_reset():
                 self.resets += 1
                 continue
-            for name, counter in counters:
-                self.counts[name] += int(counter.value)
-            if interrupts := int(self.dut.event_interrupts.value):
+            for name, count in counters:
+                self.counts[name] += count()
+            if interrupts := interrupts_of():
                 for context in range(CONTEXTS):
                     self.interrupts[context] += interrupts >> context & 1
-            for name, events in (("request_checked", self.traced), ("event_written", self.events_traced)):
-                slot = unpack(TRACE_SLOT, int(getattr(self.dut, f"trace_{name}").value))
+            for bits, events in ((checked(), self.traced), (written(), self.events_traced)):
+                slot = unpack(TRACE_SLOT, bits)
                 if slot["valid"]:
                     events.append(slot["event"])
             # Writes first: what a response needs there was taken in an earlier cycle.

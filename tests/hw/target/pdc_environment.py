@@ -20,7 +20,7 @@ from amoeba_hw.request_records import (
     SEQUENCED_REQUEST,
 )
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reader
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -105,36 +105,43 @@ class Bench:
 
     async def _watch(self):
         cocotb.start_soon(self._check_ahead())
+        in_reset, accepted = reader(self.dut.rst), reader(self.dut.message_accepted)
+        counts = {name: reader(getattr(self.dut, f"count_{name}")) for name in COUNTS}
+        claims = {kind: reader(getattr(self.dut, f"{kind}_reserve")) for kind in self.reservations}
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.rst.value:
+            if in_reset():
                 continue
-            self.messages += int(self.dut.message_accepted.value)
-            for name in COUNTS:
-                self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
+            self.messages += accepted()
+            for name, count in counts.items():
+                self.counts[name] += count()
             for kind, reservations in self.reservations.items():
-                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_reserve").value))
+                claim = unpack(EVENT_CLAIM, claims[kind]())
                 if claim["valid"]:
                     reservations.append((claim["context"], claim["generation"]))
 
     async def _check_ahead(self):
         """Nothing comes whose key was not said in the cycle before."""
         stands, said = False, None
+        signals = (getattr(self.dut, f"sequenced__{part}") for part in ("valid", "ready", "payload"))
+        valid, ready, payload = map(reader, signals)
+        in_reset, ahead, ahead_key = map(reader, (self.dut.rst, self.dut.ahead, self.dut.ahead_key))
         while True:
             await RisingEdge(self.dut.clk)
-            is_there = bool(self.dut.sequenced__valid.value)
+            is_there = valid()
             if is_there and not stands:
-                key = int(self.dut.sequenced__payload.value) >> _KEY_PLACE & (1 << 64) - 1
+                key = payload() >> _KEY_PLACE & (1 << 64) - 1
                 assert said == key, f"{key:#x} came, {said} was said"
-            stands = is_there and not self.dut.sequenced__ready.value and not self.dut.rst.value
-            said = int(self.dut.ahead_key.value) if self.dut.ahead.value else None
+            stands = is_there and not ready() and not in_reset()
+            said = ahead_key() if ahead() else None
 
     async def _report(self):
         """Say of each request accepted, after a while and in order, whether it has passed the checks."""
         self.dut.checked.value, seen, waiting = 0, 0, []
+        in_reset = reader(self.dut.rst)
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.rst.value:
+            if in_reset():
                 self.dut.checked.value, seen, waiting = 0, 0, []
                 continue
             sequenced = self.sinks["sequenced"].received
@@ -151,15 +158,16 @@ class Bench:
     async def _reply(self):
         """Say of each message in question, after a while, whether it meets a receive."""
         self.dut.receive_reply.value = 0
+        asked = reader(self.dut.receive_question)
         while True:
             await RisingEdge(self.dut.clk)
-            question = unpack(RECEIVE_QUESTION, int(self.dut.receive_question.value))
+            question = unpack(RECEIVE_QUESTION, asked())
             if not question["valid"]:
                 continue
             self.questions.append(question)
             for _ in range(random.choice([0, 0, 1, 7])):
                 await RisingEdge(self.dut.clk)
-                assert unpack(RECEIVE_QUESTION, int(self.dut.receive_question.value)) == question
+                assert unpack(RECEIVE_QUESTION, asked()) == question
                 assert not int(self.dut.message_accepted.value)
             self.dut.receive_reply.value = pack(RECEIVE_REPLY, {"valid": 1, "found": meets(question["tag"])})
             await RisingEdge(self.dut.clk)
