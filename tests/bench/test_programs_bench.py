@@ -78,11 +78,27 @@ cat <<'END'
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(operations, "_SETTLING", 0.0)
     monkeypatch.setattr(operations, "_libucp", dict)
+    monkeypatch.setattr(operations, "_NOISE", -1.0)  # the program here does nothing
     found = operations.ucx_figures()
     assert found["UCX over tcp"] == {}  # a way that fails has no figures
     assert {test: clock for test, (_, clock) in found["amoeba"].items()} == dict.fromkeys(
         operations.UCX_TESTS, 4141.931
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "figures"),
+    [({200: 1.0, 1200: 1.5}, (500.0, 7.0)), ({200: 1.0, 1200: 0.99, 12_000: 1.59}, (50.0, 7.0))],
+    ids=["slow", "fast"],
+)
+def test_processor_time_comes_from_as_many_operations_as_exceed_the_noise(monkeypatch, seconds, figures):
+    monkeypatch.setattr(operations, "_run", lambda test, count, environment: (7.0, seconds[count]))
+    assert operations._perftest("tag_lat", {}) == pytest.approx(figures)
+
+
+def test_an_operation_below_the_noise_has_no_figures(monkeypatch):
+    monkeypatch.setattr(operations, "_run", lambda test, count, environment: (7.0, 1.0))
+    assert operations._perftest("tag_lat", {}) is None
 
 
 def test_figures_of_libfabric_are_alone_and_many(monkeypatch):
