@@ -78,10 +78,11 @@ class PdcTable(wiring.Component):
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
     event_reserve : EVENT_CLAIM, Out
-        A request that was accepted may have an event: of a message of several packets the last one.
+        A request that was accepted may have an event: of an RMA of several packets the last one, of a message of
+        several packets the first one, which needs the entry for the last.
     message_reserve : EVENT_CLAIM, Out
-        The request may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always
-        one, and any other message unless it meets a receive.
+        The request may need a slot: only with ``event_reserve``. A tagged atomic and a message of several packets
+        need none, a rendezvous always one, and any other message unless it meets a receive.
     receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
         Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
     message_accepted : Out(1)
@@ -345,14 +346,15 @@ class PdcTable(wiring.Component):
     def _elaborate_credits(self, m):
         """Note what could be reserved, before free entries can change under a NACK on offer."""
         header = self._current
-        has_data, asks = Signal(), self._is_message
-        may_wait, needs_slot, concludes = Signal(), Signal(), Signal()
+        # For the packets behind a message's first one, the entry is kept since then.
         starts, ends = message_extent(header)
+        has_data, asks = Signal(), self._is_message & starts
+        may_wait, needs_slot, concludes = Signal(), Signal(), Signal()
         m.d.comb += [
             has_data.eq(~header.is_control & starts & ends & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
-            concludes.eq(~header.is_control & ends & ~starts),
-            may_wait.eq(asks & ~header.opcode.matches(*_ATOMICS)),
-            needs_slot.eq(asks & header.opcode.matches(*_RENDEZVOUS)),
+            concludes.eq(~header.is_control & ends & ~starts & ~self._is_message),
+            may_wait.eq(asks & ends & ~header.opcode.matches(*_ATOMICS)),
+            needs_slot.eq(asks & ends & header.opcode.matches(*_RENDEZVOUS)),
         ]
         noted = (
             self._event_open, self._slot_open, self._blocked, self._in_question, self._receive_kept,

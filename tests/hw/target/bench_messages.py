@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import cocotb
 from amoeba_model.nic.match_unit import MatchUnit
 from amoeba_model.nic.matching import Receive
+from amoeba_model.nic.open_messages import follow_message
 from amoeba_model.nic.receives import ReceiveOrder
 from amoeba_model.registers import Counter as NicCounter
 from amoeba_model.wire.codec import FrameHeader
@@ -50,6 +51,7 @@ from tests.hw.target.message_environment import (
     HOST_UNSUCCESS,
     INITIATOR_ERROR,
     LOCAL_BAD_DESCRIPTOR,
+    MSG_ERROR,
     MULTI,
     NO_MATCH,
     NO_MATCH_EVENT,
@@ -79,7 +81,7 @@ from tests.hw.target.message_environment import (
     prepared,
     receive,
 )
-from tests.hw.target.rules import MESSAGES
+from tests.hw.target.rules import END, MESSAGES, START
 
 
 class Reference:
@@ -95,24 +97,39 @@ class Reference:
         self.held = []
         """Slots that were handed to the driver."""
         self._results = 0
+        self._messages = {}
 
     def arrive(self, header, payload, pdc):
-        checked = self._bench.checker.check(FrameHeader(**header), payload)
+        fields = FrameHeader(**header)
+        checked = ReturnCode.NULL if fields.is_control else self._bench.checker.check(fields, payload)
+        message, checked = follow_message(self._messages.get(pdc), fields, checked, True)
+        self._messages[pdc] = None if fields.flags & END else message
         arrival = checked
-        if not isinstance(checked, ReturnCode):
+        if fields.flags & START or isinstance(checked, ReturnCode):
+            given_up = self.unit.give_up(pdc)
+            if given_up is not None:
+                self._tell(given_up)
+        if not isinstance(checked, ReturnCode) and fields.opcode in MESSAGES:
             receiver = self._bench.contexts[header["resource_index"]].receiver
             assert receiver is self.context
-            arrival = self.unit.arrive(receiver, FrameHeader(**header), checked)
+            arrival = self.unit.arrive(receiver, fields, checked, pdc)
         if isinstance(arrival, ReturnCode):
             self.codes.append(int(arrival))
             return
         self.memory.append(expected_memory(checked, pdc, header))
         failed = self._bench.results[self._results] is None
         self._results += 1
+        if message is not None:
+            message.faulty |= failed
+            failed = message.faulty
         self.codes.append(HOST_UNSUCCESS if failed else OK)
-        if arrival.report is not None:
-            if failed:
+        if fields.opcode in MESSAGES:
+            if failed and arrival.report is not None:
                 arrival.report.status = ReturnCode.HOST_UNSUCCESS_CMPL
+            self._tell(arrival)
+
+    def _tell(self, arrival):
+        if arrival.report is not None:
             self._report(arrival.report)
             if arrival.counter:
                 self.orders.append((arrival.counter, int(arrival.report.status != OK), arrival.receiver.number))
@@ -177,6 +194,27 @@ def random_message():
     return fields | {"length": random.choice([0, 1, 40, 64, PAYLOAD])}
 
 
+def random_message_in_parts():
+    """Fields of the packets of one message; some have a packet too few, a wrong one, or another message between."""
+    target = random.choice([0, *SHARING])
+    sizes = [random.choice([1, 40, 64, PAYLOAD]) for _ in range(random.choice([2, 2, 3]))]
+    same = {"resource_index": target, "pid_on_fep": PID + target, "opcode": random.choice([SEND, TAGGED_SEND])}
+    same |= {"memory_key": random.randrange(3), "initiator": random.randrange(2), "length": sum(sizes)}
+    same |= {"message_id": random.getrandbits(16), "buffer_offset": random.getrandbits(64)}
+    parts = []
+    for number, size in enumerate(sizes):
+        flags = START | random.choice([0, HEADER_DATA]) if number == 0 else 0
+        data = size << 32 | sum(sizes[:number]) if number else random.getrandbits(64)
+        flags |= END if number == len(sizes) - 1 else 0
+        parts.append(same | {"payload": size, "flags": flags, "header_data": data})
+    if random.random() < 0.4:
+        place = random.randrange(1, len(parts))
+        wrong = parts[place] | {"memory_key": 3}
+        between = {"opcode": NO_OP, "length": 0, "payload": 0}
+        parts[place:] = random.choice([[], [wrong], [between, *parts[place:]], [random_message(), *parts[place:]]])
+    return parts
+
+
 def random_receive():
     opcode = random.choice([RECEIVE] * 8 + [PEEK, TAKE, CANCEL, 0, 9])
     fields = receive(opcode, random.choice([0, 40, 64, 200, 600]), flags=random.randrange(8))
@@ -216,6 +254,8 @@ BEGINNING = [  # receive descriptors, or messages: every kind of event, once
 def random_step(reference, sender):
     """Never more than there is surely space for: what has to wait is other tests'."""
     lists = reference.lists
+    if lists.free_slots > 1 and random.random() < 0.3:
+        return [], random_message_in_parts()
     if random.random() < 0.5 and not lists.free_slots:
         fields = random_message()
         header = FrameHeader(**request(**fields)[0] | sender.fields)
@@ -283,6 +323,43 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
         messages_matched=counters[NicCounter.MESSAGES_MATCHED],
         messages_unexpected=counters[NicCounter.MESSAGES_UNEXPECTED],
     )
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def whatever_ends_a_message_of_several_packets_is_told(dut):
+    bench = await prepared(dut)
+    reference, sender = Reference(bench), Initiator(bench)
+    await opened(bench, sender)
+    length = {"length": 100}
+    first = {"opcode": SEND, "payload": 40, "flags": START, "message_id": 7} | length
+    last = first | {"payload": 60, "flags": END, "header_data": 60 << 32 | 40}
+    enders = [
+        last,
+        last | {"message_id": 8},
+        first,
+        {"opcode": WRITE},
+        {"opcode": NO_OP, "length": 0},
+        {"opcode": SEND},
+        {"opcode": MSG_ERROR, "flags": END, "length": 0},
+        {"opcode": NO_OP, "length": 0, "is_control": 1, "flags": 0},
+    ]
+    for number, ender in enumerate(enders):
+        descriptors = [receive(context=number, address=BUFFER + 4096 * number)]
+        descriptors += [receive(context=100)] if ender.get("opcode") == SEND else []
+        bench.post(*descriptors)
+        await bench.settle(150)
+        for fields in descriptors:
+            reference.take(fields)
+        sent = [sender.send(**fields) for fields in (first, ender, last)]
+        await bench.settle(150)
+        bench.post(receive(CANCEL, context=100))
+        await bench.settle(150)
+        for header, payload in sent[: 2 if ender.get("is_control") else 3]:  # the PDC is closed
+            reference.arrive(header, payload, 0)
+        reference.take(receive(CANCEL, context=100))
+        assert events_of(bench, 0, len(reference.events) + 1) == [*reference.events, None], ender
+        assert plain(bench.executed) == reference.memory, ender
+    assert [answer["return_code"] for answer in answers_then_nacks(bench)][: len(reference.codes)] == reference.codes
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
