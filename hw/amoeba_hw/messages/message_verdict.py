@@ -14,6 +14,7 @@ from amoeba_hw.request_records import CHECKED_REQUEST
 
 __all__ = ["MessageVerdict"]
 
+_SOURCE = ("source_ip", "source_context", "source_pdc", "target")
 _TOLD = ("user_context", "address", "counter")
 """Fields of a receive that the event of its message, or the counting of that, needs."""
 
@@ -103,6 +104,7 @@ class MessageVerdict(wiring.Component):
             self.met.context.eq(request.answer.event.context),
             self.met.generation.eq(request.answer.event.generation),
             *(self.met[name].eq(receive[name]) for name in ("user_context", "address", "counter")),
+            *(self.met[name].eq(self.message[name]) for name in _SOURCE),
             self.met.size.eq(use.size),
             self.into_slot.eq(self.waits | (self.meets & kind.rendezvous)),
             self.used_up.eq(use.used_up),

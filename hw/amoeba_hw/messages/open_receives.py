@@ -16,6 +16,10 @@ OPEN_RECEIVE = data.StructLayout(
         "address": 64,
         "size": 32,  # bytes of the message that fit
         "counter": 8,
+        "source_ip": 32,  # of the message
+        "source_context": 32,
+        "source_pdc": 16,
+        "target": 8,  # the context that it is for
     }
 )
 """A receive that belongs to a message of several packets until that ends."""

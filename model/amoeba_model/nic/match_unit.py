@@ -47,10 +47,19 @@ class OpenReceive:
     size: int
     """Bytes of the message that fit."""
 
-    def report(self, status: ReturnCode, message: Message | None) -> Arrival:
-        """Return the event that says how the message ended."""
+    def whole(self) -> Arrival:
+        """Return the event of the whole message."""
+        status = ReturnCode.OK if self.size == self.message.length else ReturnCode.TOO_LONG
+        return self._arrival(status, self.message, self.receive.address)
+
+    def failed(self) -> Arrival:
+        """Return the event of the message that ended early: it says whose it was and for whom, and no more."""
+        whole = self.message
+        nothing = Message(False, 0, whole.source, whole.source_pdc, whole.target, 0)
+        return self._arrival(ReturnCode.INITIATOR_ERROR, nothing, 0)
+
+    def _arrival(self, status: ReturnCode, message: Message, address: int) -> Arrival:
         receive = self.receive
-        address = receive.address if message is not None else 0
         report = Report(EventKind.RECEIVED, receive.context, status, True, message, address)
         return Arrival(self.receiver, report, receive.counter)
 
@@ -142,8 +151,7 @@ class MatchUnit:
         if not header.flags & _END:
             return Arrival(context)
         self._close(pdc)
-        cut = taken.size < taken.message.length
-        return taken.report(ReturnCode.TOO_LONG if cut else ReturnCode.OK, taken.message)
+        return taken.whole()
 
     def give_up(self, pdc: int) -> Arrival | None:
         """End the message of several packets that a PDC has begun, if it has met a receive."""
@@ -151,7 +159,7 @@ class MatchUnit:
         if taken is None:
             return None
         self._close(pdc)
-        return taken.report(ReturnCode.INITIATOR_ERROR, None)
+        return taken.failed()
 
     def _close(self, pdc: int) -> None:
         self._open.pop(pdc).receiver.events.kept -= 1

@@ -83,11 +83,11 @@ def received(sender: Sender, status: int = OK, **fields: int) -> dict[str, int]:
     return event | fields
 
 
-FAILED = {
-    "kind": EventKind.RECEIVED, "status": INITIATOR_ERROR, "context": RECEIVER_CONTEXT,
-    "flags": EventFlags.RELEASED,
-}  # fmt: skip
-"""The event of a message that ended before its last packet."""
+def failed(sender: Sender, **fields: int) -> dict[str, int]:
+    """The event of a message that ended before its last packet."""
+    nothing = {"length": 0, "data": 0, "address": 0, "flags": EventFlags.RELEASED}
+    event = received(sender, INITIATOR_ERROR, **{**nothing, **fields})
+    return {name: value for name, value in event.items() if value}
 
 
 def test_the_parts_are_one_message_with_one_event(sender: Sender) -> None:
@@ -203,7 +203,7 @@ def test_whatever_ends_the_message_is_told_and_nothing_is_written_any_more(
     box.pair.target.counter_memory()
     assert sender.first() == OK
     end(sender)
-    assert box.events(1) == [FAILED]
+    assert box.events(1) == [failed(sender)]
     before = box.buffer[:LENGTH]
     assert sender.second() in (OP_VIOLATION, NO_MATCH)
     assert sender.last() in (OP_VIOLATION, NO_MATCH)
@@ -216,7 +216,7 @@ def test_the_failure_comes_before_the_message_that_ends_it(sender: Sender) -> No
     box.receive(0, 200)
     box.receive(200, 200, context=5)
     assert [sender.first(), sender.first(), sender.second(), sender.last()] == [OK] * 4
-    assert box.events(2) == [FAILED, received(sender, context=5, address=box.place(200))]
+    assert box.events(2) == [failed(sender), received(sender, context=5, address=box.place(200))]
 
 
 def test_a_pdc_that_the_host_closes_keeps_its_receive_until_that_is_cancelled(sender: Sender) -> None:
@@ -245,7 +245,7 @@ def test_a_pdc_that_is_given_to_another_sender_ends_its_message(make_model_pair:
     assert [event["status"] for event in box.events(0)] == []
     others = [Sender(box, number).first() for number in range(10, 14)]
     assert others == [NO_MATCH] * 4
-    assert box.events(1) == [FAILED]
+    assert box.events(1) == [failed(senders[0])]
 
 
 def test_a_receive_is_cancelled_in_the_middle_of_its_message(sender: Sender) -> None:
@@ -309,3 +309,13 @@ def test_a_message_for_a_context_that_shares_receives_is_the_receiver_s(box: Mai
     place = {"resource_index": 2, "pid_on_fep": shared.pid_on_fep, "job_id": shared.job_id}
     assert [sender.first(**place), sender.second(**place), sender.last(**place)] == [OK] * 3
     assert box.events(1) == [received(sender, target_context=2)]
+
+
+def test_a_failure_says_for_which_context_the_message_was(box: Mailbox) -> None:
+    shared = box.pair.target.context(2, receiver=0)
+    sender = Sender(box)
+    box.receive(0, 200)
+    place = {"resource_index": 2, "pid_on_fep": shared.pid_on_fep, "job_id": shared.job_id}
+    assert sender.first(**place) == OK
+    sender.close()
+    assert box.events(1) == [failed(sender, target_context=2)]
