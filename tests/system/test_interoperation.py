@@ -15,7 +15,7 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.nic import ModelDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
-from amoeba_model.registers import Counter, KeyFlags, PeerFlags
+from amoeba_model.registers import ContextControl, Counter, KeyFlags, PeerFlags
 from amoeba_model.wire.uet import ReturnCode
 
 from tests.support import uet_endpoint as uet
@@ -319,6 +319,17 @@ def test_row_5_a_peer_repeats_a_message_that_met_no_receive(bench: Bench) -> Non
     peer.message(uet.SEND, CONTENT[: payload + 1], payload)
     assert bench.context.event()["length"] == payload + 1
     assert bench.result[: payload + 1] == CONTENT[: payload + 1]
+
+
+@row(5)
+def test_row_5_a_context_of_the_driver_takes_a_message_of_two_packets(bench: Bench) -> None:
+    control = ContextControl.ENABLE | ContextControl.ANNOUNCE
+    bench.nic.set("contexts", 0, control=0)
+    bench.context = bench.nic.context(0, event_size=6, receive_size=3, job_id=JOB, pid_on_fep=PID, control=control)
+    payload = bench.nic.parameters.payload
+    bench.receive(0, SIZE)
+    bench.initiator().message(uet.SEND, CONTENT[: payload + 1], payload)
+    assert bench.context.event()["length"] == payload + 1
 
 
 def test_row_5_a_peer_gives_a_message_up(bench: Bench) -> None:

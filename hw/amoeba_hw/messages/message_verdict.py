@@ -39,7 +39,7 @@ class MessageVerdict(wiring.Component):
     slot, unexpected_base : In
         Where it goes if it has to wait.
     announces : In(1)
-        If it has to wait it has an event, too.
+        If it has to wait it has an event, too, and messages of several packets are not matched.
     message : WAITING_MESSAGE, Out
         The message as the lists keep it; depends on ``request`` alone.
     meets : Out(1)
@@ -88,7 +88,7 @@ class MessageVerdict(wiring.Component):
         m = Module()
         m.submodules.use = use = BufferUse()
         request, receive, kind = self.request, self.receive, self.request.message
-        outside = Signal()
+        outside, unheard = Signal(), Signal()
         m.d.comb += [
             use.address.eq(receive.address),
             use.space.eq(receive.space),
@@ -96,7 +96,9 @@ class MessageVerdict(wiring.Component):
             use.multi.eq(receive.multi & ~kind.atomic & ~kind.divided),
             use.least_space.eq(receive.least_space),
             outside.eq(request.memory.address + request.answer.request_length > receive.space),
-            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
+            # Its driver would not hear that the receive is taken before the message is over.
+            unheard.eq(kind.divided & self.announces),
+            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside) & ~unheard),
             self.waits.eq(self.allowed & ~self.found & ~kind.atomic & ~kind.divided),
             self._continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
             self.begins.eq(self.meets & kind.divided),
@@ -162,7 +164,7 @@ class MessageVerdict(wiring.Component):
                 decided.job.operand.length.eq(size),
             ]
         with m.Else():
-            code = Mux(self.found, ReturnCode.BAD_ADDR.value, ReturnCode.NO_MATCH.value)
+            code = Mux(self.found & kind.atomic, ReturnCode.BAD_ADDR.value, ReturnCode.NO_MATCH.value)
             m.d.comb += [
                 decided.answer.return_code.eq(Mux(self.allowed, code, ReturnCode.DISABLED.value)),
                 decided.answer.executed.eq(0),

@@ -136,7 +136,7 @@ class MatchUnit:
         """Match the first packet of several, or find what that one has met."""
         if header.flags & _START:
             message = _message(header)
-            receive = self.lists(context).arrive(message)
+            receive = None if context.announces else self.lists(context).arrive(message)
             if receive is None:
                 return ReturnCode.NO_MATCH
             self._meet(context, receive, True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from amoeba_model.descriptors import EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
 from amoeba_model.parameters import NicParameters
-from amoeba_model.registers import Counter
+from amoeba_model.registers import ContextControl, Counter
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode, SesFlags, message_place
 
 from tests.support.messages import RECEIVER_CONTEXT, Mailbox, valid
@@ -319,3 +319,14 @@ def test_a_failure_says_for_which_context_the_message_was(box: Mailbox) -> None:
     assert sender.first(**place) == OK
     sender.close()
     assert box.events(1) == [failed(sender, target_context=2)]
+
+
+def test_a_context_that_announces_messages_takes_none_in_parts(make_model_pair: MakePair) -> None:
+    """Its driver would not hear that the receive is taken before the message is over."""
+    box = Mailbox(make_model_pair(), control=ContextControl.ENABLE | ContextControl.ANNOUNCE)
+    sender = Sender(box)
+    box.receive(0, 200)
+    assert [sender.first(), sender.second(), sender.last()] == [NO_MATCH] * 3
+    assert box.send(8) == OK
+    (event,) = box.events(1)
+    assert (event["kind"], event["length"]) == (EventKind.RECEIVED, 8)
