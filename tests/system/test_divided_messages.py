@@ -14,7 +14,7 @@ from amoeba_model.nic import ModelDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
 from amoeba_model.registers import Counter
-from amoeba_model.wire.uet import ReturnCode, SesFlags, message_place
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags, message_place
 
 from tests.support.messages import Mailbox
 from tests.support.raw_driver import Buffer, Pair, connect
@@ -166,3 +166,20 @@ def test_long_sends_go_to_the_receives_that_their_first_packets_meet(pair: Pair)
         fits = min(length, space)
         assert box.buffer[: place + fits + 64] == bytes(place) + box.sent(fits, start) + bytes(64)
     assert pair.target.counter(Counter.MESSAGES_MATCHED) == 10
+
+
+def test_a_context_that_was_disabled_hears_nothing_of_the_messages_before(pair: Pair) -> None:
+    box, target = Mailbox(pair), pair.target
+    stranger = Stranger(pair)
+    target.counter_memory()
+    part = {"opcode": RequestOpcode.SEND, "flags": START, "request_length": 9}
+    for is_disabled in (False, True):
+        box.receive(0, 64, counter=1)
+        pair.run(100)  # the NIC reads the descriptor before the message comes
+        assert stranger.ask(bytes(8), **part).header.return_code == OK
+        if is_disabled:
+            target.set("contexts", control=0)
+            box = Mailbox(pair)
+        assert stranger.ask(opcode=RequestOpcode.NO_OP).header.return_code == OK
+        assert [event["status"] for event in box.events(not is_disabled)] == [0x23] * (not is_disabled)
+        assert target.event_counter(1) == (0, 1)

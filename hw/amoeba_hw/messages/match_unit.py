@@ -192,7 +192,7 @@ class MatchUnit(wiring.Component):
         kind, answer = self.messages.p.message, self.messages.p.answer
         needs_no_slot = kind.slot_reserved | kind.receive_kept | kind.atomic | kind.divided
         may_go = (answer.event.reserved & needs_no_slot) | (kind.divided & answer.continues)
-        ending = Signal(CHECKED_REQUEST)
+        ending, is_stale = Signal(CHECKED_REQUEST), Signal()
         event, row = ending.answer.event, receives.row
         m.d.comb += [
             self.open.eq(receives.open),
@@ -207,7 +207,9 @@ class MatchUnit(wiring.Component):
             ending.answer.spdcid.eq(answer.spdcid),
             ending.answer.ip.eq(row.source_ip),
             ending.answer.dpdcid.eq(row.source_pdc),
-            ending.answer.counters[0].eq(row.counter),
+            # The event of a context that has been disabled is written nowhere, nor is it counted.
+            is_stale.eq(Array(self.generations)[row.context[: len(self._context)]] != row.generation),
+            ending.answer.counters[0].eq(Mux(is_stale, 0, row.counter)),
             event.reserved.eq(1),
             event.regardless.eq(1),
             event.context.eq(row.context),
