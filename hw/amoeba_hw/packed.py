@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import packet_beat
 
-__all__ = ["CUT", "Realign", "funnel", "masked", "select"]
+__all__ = ["CUT", "Realign", "first_of", "funnel", "masked", "select"]
 
 CUT = data.StructLayout({"skip": 14, "length": 14})
 """The part of a packet to deliver: ``length`` bytes, at least 1, from byte ``skip``."""
@@ -21,6 +21,17 @@ def select(width, choices):
     for condition, value in choices:
         result |= Mux(condition, value, 0)
     return result[:width]
+
+
+def first_of(m, pdcs):
+    """Find the lowest of these, a bit each: its bit, and its number; zeros without any."""
+    size = len(pdcs)
+    lowest, choice = Signal(size), Signal(range(size))
+    m.d.comb += [
+        lowest.eq(pdcs & -pdcs),
+        choice.eq(select(len(choice), ((lowest[number], number) for number in range(size)))),
+    ]
+    return lowest, choice
 
 
 def funnel(previous, current, offset, offsets):

@@ -159,11 +159,14 @@ MESSAGE = data.StructLayout(
         "atomic": 1,
         "slot_reserved": 1,  # also to one that the checks refuse
         "receive_kept": 1,  # it meets a receive, and needs no slot
+        "divided": 1,  # one of several packets: with ``answer.continues`` behind the first
+        "ends": 1,  # with ``divided``: the last
         "target_generation": GENERATION_BITS,  # of the context that it is for, when it was accepted
     }
 )
 """Fields of a request for matching. Until then ``buffer_offset`` is the memory request's address, and of the
-event tag, data, initiator, target, generation and the flags IMMEDIATE and TAGGED are valid."""
+event tag, data, initiator, target, generation and the flags IMMEDIATE and TAGGED are valid. Of a message of several
+packets the address is where its part begins in it."""
 
 CHECKED_REQUEST = data.StructLayout(
     {

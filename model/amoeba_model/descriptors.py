@@ -48,7 +48,8 @@ class DescriptorOpcode(enum.IntEnum):
     CLOSE = 6
     """Close the peer's PDC in order; the next packet opens it anew."""
     SEND = 7
-    """A message for the oldest receive that matches: one packet, ``length`` at most ``payload``."""
+    """A message for the oldest receive that matches. Above ``payload`` it has several packets, and is refused with
+    NO_MATCH unless a receive is posted when the first one comes."""
     TAGGED_SEND = 8
     """The same, with the tag in ``remote_key``."""
     RENDEZVOUS_SEND = 9

@@ -32,7 +32,7 @@ from tests.formal.lanes import IntegerLanesSpec, proven_ops
 from tests.formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from tests.formal.lists import OrderedListsSpec
 from tests.formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
-from tests.formal.messages import BufferUseSpec, KeptReceivesSpec, SlotCreditsSpec
+from tests.formal.messages import BufferUseSpec, KeptReceivesSpec, OpenReceivesSpec, SlotCreditsSpec
 from tests.formal.pcie import CompletionCreditsSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
 from tests.formal.recovery import OldestAskedSpec, OldestResentSpec
 from tests.formal.requests import FenceSpec, OperandSpaceSpec, QueuePlacesSpec
@@ -51,6 +51,7 @@ from tests.formal.target import (
     ClosingOrderSpec,
     CountOrdersSpec,
     EventCreditsSpec,
+    IdlePdcsSpec,
     KeptAnswerSpec,
     OpenMessagesSpec,
     ReceiversSpec,
@@ -354,6 +355,13 @@ PROOFS = [
         "prove",
         3,
     ),
+    *_with_covers(
+        "open_receives",
+        "OpenReceives of 2 PDCs: a row is open from its begin to its end, and shows the receive that was put there",
+        OpenReceivesSpec,
+        "bmc",
+        8,
+    ),
     Proof(
         "buffer_use",
         "BufferUse: a message gets at most the rest of its buffer; the rest of a MULTI receive begins at the nearest"
@@ -376,6 +384,14 @@ PROOFS = [
         "closing_order",
         "ClosingOrder of 3: first is the number inserted first, of those that are not refused",
         ClosingOrderSpec,
+        "bmc",
+        8,
+    ),
+    *_with_covers(
+        "idle_pdcs",
+        "IdlePdcs of 2: an idle PDC is the first choice, or the second in the middle of a message; the lowest number "
+        "of each; a packet ends idleness",
+        IdlePdcsSpec,
         "bmc",
         8,
     ),

@@ -5,11 +5,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.messages.buffer_use import BufferUse
 from amoeba_hw.messages.kept_receives import KeptReceives
+from amoeba_hw.messages.open_receives import OpenReceives
 from amoeba_hw.messages.slot_credits import SlotCredits
 
 from tests.formal.rules import never_reset, open_up
 
-__all__ = ["BufferUseSpec", "KeptReceivesSpec", "SlotCreditsSpec"]
+__all__ = ["BufferUseSpec", "KeptReceivesSpec", "OpenReceivesSpec", "SlotCreditsSpec"]
 
 SLOTS = 4
 _MAX_MESSAGES = 3
@@ -201,5 +202,51 @@ class BufferUseSpec(wiring.Component):
             Assert(use.cut == (self.length > self.space)),
             Assert(use.used_up == (~self.multi | (left == 0) | (left < self.least_space))),
             Assert(use.used_up | ((use.used == self.next) & (use.left == left))),
+        ]
+        return m
+
+
+class OpenReceivesSpec(wiring.Component):
+    """OpenReceives of two PDCs: a row is open from its begin to its end, and shows what was put there.
+
+    Rows are begun and ended in cycles without a read, never both at once. ``chosen`` stays.
+    """
+
+    _PDCS = 2
+
+    def __init__(self):
+        self._dut = OpenReceives(self._PDCS)
+        members = self._dut.signature.members
+        inputs = {name: member for name, member in members.items() if member.flow == In}
+        super().__init__({**inputs, "chosen": In(range(self._PDCS))})
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        for name in dut.signature.members:
+            if dut.signature.members[name].flow == In:
+                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        chosen, started = Signal.like(self.chosen), Signal()
+        last, shows = Signal.like(self.pdc), Signal()
+        is_open, content = Signal(), Signal.like(self.receive)
+        m.d.sync += [chosen.eq(self.chosen), started.eq(1)]
+        with m.If(self.read):
+            m.d.sync += [last.eq(self.pdc), shows.eq(1)]
+        with m.Elif(self.begin):
+            m.d.sync += shows.eq(0)
+        mine = last == self.chosen
+        with m.If(self.begin & mine):
+            m.d.sync += [is_open.eq(1), content.eq(self.receive)]
+        with m.Elif(self.end & mine):
+            m.d.sync += is_open.eq(0)
+        m.d.comb += [
+            Assume(~started | (chosen == self.chosen)),
+            Assume(~(self.read & (self.begin | self.end)) & ~(self.begin & self.end)),
+            Assert(dut.open.bit_select(self.chosen, 1) == is_open),
+            Assert(~mine | (dut.is_open == is_open)),
+            Assert(~(shows & mine & is_open) | (dut.row.as_value() == content.as_value())),
+            Cover(shows & mine & dut.open.all()),
+            Cover(started & shows & mine & ~is_open & (content.size == 5)),
         ]
         return m

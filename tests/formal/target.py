@@ -10,6 +10,7 @@ from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_credits import EventCredits
+from amoeba_hw.target.idle_pdcs import IdlePdcs
 from amoeba_hw.target.open_messages import OpenMessages
 from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
@@ -22,6 +23,7 @@ __all__ = [
     "ClosingOrderSpec",
     "CountOrdersSpec",
     "EventCreditsSpec",
+    "IdlePdcsSpec",
     "KeptAnswerSpec",
     "OpenMessagesSpec",
     "ReceiversSpec",
@@ -536,5 +538,42 @@ class OpenMessagesSpec(wiring.Component):
             Assert(~(part & continues) | ((dut.has_data == has_data) & (dut.data == data))),
             Cover(part & continues & has_data & (received == 7) & packet.ends),
             Cover(part & dut.other_key),
+        ]
+        return m
+
+
+class IdlePdcsSpec(wiring.Component):
+    """IdlePdcs of two PDCs, with a tick in each cycle: one that is in the middle of a message is a second choice."""
+
+    _PDCS = 2
+
+    def __init__(self):
+        names = {"came": 1, "pdc": range(self._PDCS), "resets": 1, "begins": 1}
+        masks = {"counts": self._PDCS, "refused": self._PDCS}
+        super().__init__({name: In(shape) for name, shape in {**names, **masks}.items()})
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = IdlePdcs(self._PDCS)
+        m.d.comb += [getattr(dut, name).eq(getattr(self, name)) for name in self.signature.members]
+        quiet = [Signal(2, name=f"quiet_{number}") for number in range(self._PDCS)]
+        """Ticks without a packet, at most 2."""
+        unfinished, is_idle, is_second = Signal(self._PDCS), Signal(self._PDCS), Signal(self._PDCS)
+        for number, age in enumerate(quiet):
+            mine = self.pdc == number
+            m.d.sync += age.eq(Mux(self.came & mine, 0, Mux(age == 2, 2, age + 1)))
+            with m.If(self.resets & mine):
+                m.d.sync += unfinished[number].eq(self.begins)
+            m.d.comb += is_idle[number].eq((age == 2) & self.counts[number])
+        m.d.sync += is_second.eq(is_idle & unfinished & ~self.refused)
+        first = is_idle & ~unfinished
+        m.d.comb += [
+            Assert(dut.idle == first.any()),
+            Assert(~dut.idle | (first.bit_select(dut.first, 1) & ((dut.first == 0) | ~first[0]))),
+            Assert(dut.has_second == is_second.any()),
+            Assert(~dut.has_second | (is_second.bit_select(dut.second, 1) & ((dut.second == 0) | ~is_second[0]))),
+            Cover(dut.idle & dut.has_second),
+            Cover((is_idle & unfinished & self.refused).any()),
         ]
         return m

@@ -18,8 +18,8 @@ ATOMICS = (0x03, 0x04, 0x0D, 0x0E, COMPARE_ATOMIC, 0x31, 0x32)
 
 
 MSG_ERROR = 0x0F
-DIVISIBLE = (0x01, MSG_ERROR, COMPARE_ATOMIC, 0x31, 0x32)
-"""WRITE and Amoeba's atomics, whose messages may have several packets, and MSG_ERROR, which ends one."""
+DIVISIBLE = (0x01, 0x05, 0x09, MSG_ERROR, COMPARE_ATOMIC, 0x31, 0x32)
+"""WRITE, sends and Amoeba's atomics, whose messages may have several packets, and MSG_ERROR, which ends one."""
 
 
 class WireError(ValueError):

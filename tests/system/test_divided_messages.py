@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.nic import ModelDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
-from amoeba_model.wire.uet import ReturnCode, SesFlags, message_place
+from amoeba_model.registers import Counter
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags, message_place
 
+from tests.support.messages import Mailbox
 from tests.support.raw_driver import Buffer, Pair, connect
 from tests.support.stranger import Stranger
 
@@ -144,3 +146,40 @@ def test_operands_refused_halfway_end_the_message_without_an_event(pair: Pair) -
     assert event is not None
     assert (event["data"], event["length"]) == (7, 4096)
     assert region[4096:] == bytes(SIZE - 4096)
+
+
+def test_long_sends_go_to_the_receives_that_their_first_packets_meet(pair: Pair) -> None:
+    box, generator, payload = Mailbox(pair), random.Random(5), TINY.payload
+    assert box.send(payload + 1) == ReturnCode.NO_MATCH
+    for number in range(10):
+        length = generator.choice((payload + 1, 2 * payload, 3 * payload - 5, generator.randint(1, 4 * payload)))
+        space = generator.choice((length, length + 9, length // 2, 0))
+        place, start = generator.randrange(64), generator.randrange(64)
+        tag = generator.choice(({}, {"tag": 6}))
+        box.buffer[0] = bytes(box.SIZE)
+        box.receive(place, space, context=number, **tag)
+        pair.run(100)  # the NIC reads the descriptor before the message comes
+        assert box.send(length, start, **tag) == OK
+        (event,) = box.events(1)
+        status = OK if length <= space else ReturnCode.TOO_LONG
+        assert (event["kind"], event["status"], event["length"]) == (EventKind.RECEIVED, status, length)
+        fits = min(length, space)
+        assert box.buffer[: place + fits + 64] == bytes(place) + box.sent(fits, start) + bytes(64)
+    assert pair.target.counter(Counter.MESSAGES_MATCHED) == 10
+
+
+def test_a_context_that_was_disabled_hears_nothing_of_the_messages_before(pair: Pair) -> None:
+    box, target = Mailbox(pair), pair.target
+    stranger = Stranger(pair)
+    target.counter_memory()
+    part = {"opcode": RequestOpcode.SEND, "flags": START, "request_length": 9}
+    for is_disabled in (False, True):
+        box.receive(0, 64, counter=1)
+        pair.run(100)  # the NIC reads the descriptor before the message comes
+        assert stranger.ask(bytes(8), **part).header.return_code == OK
+        if is_disabled:
+            target.set("contexts", control=0)
+            box = Mailbox(pair)
+        assert stranger.ask(opcode=RequestOpcode.NO_OP).header.return_code == OK
+        assert [event["status"] for event in box.events(not is_disabled)] == [0x23] * (not is_disabled)
+        assert target.event_counter(1) == (0, 1)

@@ -15,7 +15,8 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.nic import ModelDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
-from amoeba_model.registers import Counter, KeyFlags, PeerFlags
+from amoeba_model.registers import ContextControl, Counter, KeyFlags, PeerFlags
+from amoeba_model.wire.uet import ReturnCode
 
 from tests.support import uet_endpoint as uet
 from tests.support.raw_driver import RawNic
@@ -282,7 +283,6 @@ def test_row_5_a_peer_writes_a_message_of_three_packets(bench: Bench) -> None:
     assert bench.region[0x100 : 0x100 + 2 * payload + 501] == CONTENT[: 2 * payload + 500] + b"\0"
 
 
-@row(5)
 def test_row_5_a_peer_sends_a_message_of_three_packets(bench: Bench) -> None:
     payload = bench.nic.parameters.payload
     length = 2 * payload + 500
@@ -293,7 +293,58 @@ def test_row_5_a_peer_sends_a_message_of_three_packets(bench: Bench) -> None:
     assert bench.result[:length] == CONTENT[:length]
 
 
+def test_row_5_a_peer_s_tag_and_immediate_data_are_those_of_the_whole_message(bench: Bench) -> None:
+    payload = bench.nic.parameters.payload
+    length = payload + 20
+    bench.receive(0, SIZE, tag=8)
+    bench.receive(64, payload + 1, tag=9)
+    peer = bench.initiator()
+    same = {"key": 9, "message": 50, "length": length}
+    first = peer.header(uet.TAGGED_SEND, **same, field=0xDA7A, flags=uet.START | uet.HEADER_DATA)
+    last = peer.header(uet.TAGGED_SEND, **same, field=20 << 32 | payload, flags=uet.END)
+    parts = first + CONTENT[:payload], last + CONTENT[payload:length]
+    assert [peer.ask(part).code for part in parts] == [uet.RC_OK] * 2
+    event = bench.context.event()
+    assert (event["kind"], event["status"]) == (EventKind.RECEIVED, ReturnCode.TOO_LONG)
+    assert (event["tag"], event["data"], event["length"]) == (9, 0xDA7A, length)
+    assert bench.result[64 : 64 + payload + 2] == CONTENT[: payload + 1] + b"\0"
+
+
+def test_row_5_a_peer_repeats_a_message_that_met_no_receive(bench: Bench) -> None:
+    payload, peer = bench.nic.parameters.payload, bench.initiator()
+    with pytest.raises(EndpointError, match="packet at 0: return code 0x5"):
+        peer.message(uet.SEND, CONTENT[: payload + 1], payload)
+    assert bench.context.poll_event() is None
+    bench.receive(0, SIZE)
+    peer.message(uet.SEND, CONTENT[: payload + 1], payload)
+    assert bench.context.event()["length"] == payload + 1
+    assert bench.result[: payload + 1] == CONTENT[: payload + 1]
+
+
 @row(5)
+def test_row_5_a_context_of_the_driver_takes_a_message_of_two_packets(bench: Bench) -> None:
+    control = ContextControl.ENABLE | ContextControl.ANNOUNCE
+    bench.nic.set("contexts", 0, control=0)
+    bench.context = bench.nic.context(0, event_size=6, receive_size=3, job_id=JOB, pid_on_fep=PID, control=control)
+    payload = bench.nic.parameters.payload
+    bench.receive(0, SIZE)
+    bench.initiator().message(uet.SEND, CONTENT[: payload + 1], payload)
+    assert bench.context.event()["length"] == payload + 1
+
+
+def test_row_5_a_peer_gives_a_message_up(bench: Bench) -> None:
+    payload, peer = bench.nic.parameters.payload, bench.initiator()
+    bench.receive(0, SIZE)
+    first = peer.header(uet.SEND, message=50, length=payload + 1, flags=uet.START)
+    given_up = peer.header(uet.MSG_ERROR, message=50, length=payload + 1, field=payload, flags=uet.END)
+    assert [peer.ask(first + CONTENT[:payload]).code, peer.ask(given_up).code] == [uet.RC_OK] * 2
+    event = bench.context.event()
+    assert (event["kind"], event["status"]) == (EventKind.RECEIVED, ReturnCode.INITIATOR_ERROR)
+    bench.receive(0, SIZE)
+    peer.send(CONTENT[:9])
+    assert bench.context.event()["length"] == 9
+
+
 def test_row_5_the_nic_sends_a_message_of_three_packets(bench: Bench) -> None:
     target, length = bench.target(), 2 * bench.nic.parameters.payload + 500
     assert bench.execute(target, DescriptorOpcode.SEND, length=length) == 1

@@ -402,7 +402,6 @@ def test_storing_a_peer_forgets_what_is_outstanding_on_it(make_pair: Callable[..
 
 BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
     ("opcode", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 13}),
-    ("long send", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 7, "flags": 1, "length": 4097}),
     ("short rendezvous", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 9, "flags": 1, "length": 31}),
     ("long tagged atomic", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 11, "flags": 1, "length": 4104}),
     ("tagged op of no form", ReturnCode.AMO_UNSUPPORTED_OP, {"opcode": 12, "op": Op.FI_CSWAP}),

@@ -8,6 +8,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 
+from tests.support.messages import Mailbox
 from tests.support.raw_driver import ALL_RIGHTS, Pair
 from tests.support.uet_dissector import ACK, CONTROL, ROD_REQUEST, dissect
 
@@ -192,3 +193,26 @@ def test_pdcs_are_numbered_from_one_at_both_ends(device_pair: Pair) -> None:
         (ROD_REQUEST, 2, 1, 0),
         (ACK, 1, 2, None),
     ]
+
+
+def test_a_send_of_several_packets_is_one_message(device_pair: Pair) -> None:
+    pair, data, tag = device_pair, 0xDA7A, 0x7A6
+    box = Mailbox(pair)
+    payload = pair.target.parameters.payload
+    length = 2 * payload + 9
+    box.receive(0, length, tag=tag)
+    pair.run(100)
+    pair.network.recording = True
+    assert box.send(length, tag=tag, flags=DescriptorFlags.COMPLETION | DescriptorFlags.IMMEDIATE, compare=data) == 1
+    requests = [fields for is_asked, fields in recorded(pair) if is_asked]
+    assert {(fields["opcode"], fields["memory_key"], fields["request_length"]) for fields in requests} == {
+        (9, tag, length)
+    }
+    assert len({fields["message_id"] for fields in requests}) == 1
+    assert [fields["flags"] for fields in requests] == [0x05, 0x00, 0x22]
+    assert requests[0]["header_data"] == data
+    places = [(fields["payload_length"], fields["message_offset"]) for fields in requests[1:]]
+    assert places == [(payload, payload), (9, 2 * payload)]
+    assert b"".join(fields["payload"] for fields in requests) == box.sent(length)
+    answers = [fields for is_asked, fields in recorded(pair) if not is_asked]
+    assert {(fields["return_code"], fields["modified_length"]) for fields in answers} == {(1, length)}

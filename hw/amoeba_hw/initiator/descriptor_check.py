@@ -23,12 +23,7 @@ _FORMS = {
 }
 _FETCHING = (DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.TAGGED_FETCH_ATOMIC)
 _RENDEZVOUS = (DescriptorOpcode.RENDEZVOUS_SEND, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND)
-_ONE_PACKET = (
-    DescriptorOpcode.SEND,
-    DescriptorOpcode.TAGGED_SEND,
-    DescriptorOpcode.TAGGED_ATOMIC,
-    DescriptorOpcode.TAGGED_FETCH_ATOMIC,
-)
+_ONE_PACKET = (DescriptorOpcode.TAGGED_ATOMIC, DescriptorOpcode.TAGGED_FETCH_ATOMIC)
 """Requests of one packet, so of at most ``payload`` bytes; a rendezvous is, too, but has a length of its own."""
 _CARRYING = (
     DescriptorOpcode.WRITE,

@@ -3,9 +3,12 @@
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import EventFlags, EventKind
+from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
 from amoeba_hw.messages.message_verdict import MessageVerdict
+from amoeba_hw.messages.open_receives import OpenReceives
 from amoeba_hw.messages.order_verdict import OrderVerdict
 from amoeba_hw.messages.ordered_lists import ListAction, OrderedLists
 from amoeba_hw.messages.records import (
@@ -20,6 +23,7 @@ from amoeba_hw.messages.records import (
     receive_matches,
     waiting_matches,
 )
+from amoeba_hw.packed import first_of
 from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
 
 __all__ = ["MatchUnit"]
@@ -40,7 +44,13 @@ class MatchUnit(wiring.Component):
     messages : CHECKED_REQUEST stream
         Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. They are
         DISABLED if they are of an earlier generation, be it of the context that receives them or of the one that they
-        are for, or if no event is reserved for them, or no slot where one may be needed.
+        are for, or if no event is reserved for them, or no slot where one may be needed. Of several packets the first
+        meets a receive, for which its event entry is kept, and the others go there.
+    gives_up : In(1)
+        The packet on ``messages``, which need not be valid, ends the message of several packets that its PDC has
+        begun. Stays until the PDC is no longer ``open``; ``decided`` has the event.
+    open : Out, a bit per target PDC
+        A message of several packets has met a receive, and is not over.
     orders : RECEIVE_ORDER stream
         An event is reserved for each, and a place for each RECEIVE: see ``receive_open``. Orders of an earlier
         generation do nothing. When both wait, messages and orders alternate.
@@ -75,8 +85,9 @@ class MatchUnit(wiring.Component):
 
     A row has 16 entries. So a message that meets one of the first 16 receives costs 7 cycles, and one more for each
     further row looked at; a tagged atomic that meets none of 64 costs 8. One that finds an empty list and waits, or a
-    RECEIVE that is posted so, costs 6. DISABLED messages and refused orders search nothing: 3. A release costs 3, a
-    search 2, as it begins in REST, and one for each row looked at.
+    RECEIVE that is posted so, costs 6. DISABLED messages and refused orders search nothing: 3. Nor do the packets of
+    a message behind the first, and its end without the last: 3. A CANCEL that finds no posted receive costs two more
+    for each open one. A release costs 3, a search 2, as it begins in REST, and one for each row looked at.
     """
 
     def __init__(self, parameters):
@@ -87,6 +98,8 @@ class MatchUnit(wiring.Component):
                 "contexts": In(CONTEXT).array(contexts),
                 "generations": In(GENERATION_BITS).array(contexts),
                 "messages": In(stream.Signature(CHECKED_REQUEST)),
+                "gives_up": In(1),
+                "open": Out(parameters.target_pdcs),
                 "orders": In(stream.Signature(RECEIVE_ORDER)),
                 "searches": In(stream.Signature(RECEIVE_SEARCH)),
                 "found": Out(1),
@@ -107,6 +120,12 @@ class MatchUnit(wiring.Component):
         """An order is being matched, otherwise a message; stays while nothing is."""
         self._is_search = Signal()
         """A search is being done, which is neither, or will be if one is chosen now."""
+        self._is_ending = Signal()
+        """Neither order nor message is being matched: a message of several packets ends without its last one."""
+        self._unscanned = Signal(parameters.target_pdcs)
+        """PDCs whose open receives a CANCEL has not been compared with."""
+        self._takes_open = Signal()
+        """The CANCEL takes an open receive back."""
         self._is_current = Signal()
         """The message or order was of its contexts' generations when it was chosen."""
         self._context = Signal(range(contexts))
@@ -136,6 +155,7 @@ class MatchUnit(wiring.Component):
             WAITING_SEARCHED,
             waiting_matches,
         )
+        m.submodules.open_receives = receives = OpenReceives(parameters.target_pdcs)
         m.submodules.message_verdict = message = MessageVerdict(parameters)
         m.submodules.order_verdict = order = OrderVerdict(parameters)
         for index in range(parameters.contexts):
@@ -144,11 +164,11 @@ class MatchUnit(wiring.Component):
                 self.slots_free[index].eq(waiting.free[index]),
                 self.settled[index].eq(self._generations[index] == self.generations[index]),
             ]
-        self._elaborate_verdicts(m, message, order)
+        self._elaborate_verdicts(m, receives, message, order)
         self._elaborate_keys(m, posted.commands.p, waiting.commands.p, message, order)
         with m.FSM(name="step"):
             with m.State("REST"):
-                self._elaborate_choice(m, posted)
+                self._elaborate_choice(m, posted, receives)
             with m.State("RELEASE"):
                 self._elaborate_release(m, waiting)
             with m.State("EMPTY"):
@@ -158,16 +178,48 @@ class MatchUnit(wiring.Component):
                 self._elaborate_question(m, posted)
             with m.State("FIND"):
                 self._elaborate_search(m, posted, waiting, message, order)
+            with m.State("READ"):
+                self._elaborate_reading(m, receives)
+            with m.State("SCAN"):
+                self._elaborate_scan(m, receives, order)
             with m.State("CHANGE"):
                 self._elaborate_change(m, posted, waiting, message, order)
             with m.State("GIVE"):
-                self._elaborate_end(m, message, order)
+                self._elaborate_end(m, receives, message, order)
         return m
 
-    def _elaborate_verdicts(self, m, message, order):
-        kind = self.messages.p.message
-        may_go = self.messages.p.answer.event.reserved & (kind.slot_reserved | kind.receive_kept | kind.atomic)
+    def _elaborate_verdicts(self, m, receives, message, order):
+        kind, answer = self.messages.p.message, self.messages.p.answer
+        needs_no_slot = kind.slot_reserved | kind.receive_kept | kind.atomic | kind.divided
+        may_go = (answer.event.reserved & needs_no_slot) | (kind.divided & answer.continues)
+        ending, is_stale = Signal(CHECKED_REQUEST), Signal()
+        event, row = ending.answer.event, receives.row
         m.d.comb += [
+            self.open.eq(receives.open),
+            receives.receive.eq(message.met),
+            message.open_receive.eq(row),
+            message.is_open.eq(
+                receives.is_open & (row.context == self._context) & (row.generation == answer.event.generation)
+            ),
+            ending.context.eq(row.context),
+            ending.answer.silent.eq(1),
+            ending.answer.return_code.eq(ReturnCode.OK.value),
+            ending.answer.spdcid.eq(answer.spdcid),
+            ending.answer.ip.eq(row.source_ip),
+            ending.answer.dpdcid.eq(row.source_pdc),
+            # The event of a context that has been disabled is written nowhere, nor is it counted.
+            is_stale.eq(Array(self.generations)[row.context[: len(self._context)]] != row.generation),
+            ending.answer.counters[0].eq(Mux(is_stale, 0, row.counter)),
+            event.reserved.eq(1),
+            event.regardless.eq(1),
+            event.context.eq(row.context),
+            event.generation.eq(row.generation),
+            event.kind.eq(EventKind.RECEIVED.value),
+            event.flags.eq(EventFlags.RELEASED.value),
+            event.status.eq(ReturnCode.INITIATOR_ERROR.value),
+            event.user_context.eq(row.user_context),
+            event.initiator.eq(row.source_context),
+            event.target.eq(row.target),
             message.request.eq(self.messages.p),
             message.allowed.eq(self._is_current & may_go),
             message.found.eq(self._found),
@@ -181,7 +233,13 @@ class MatchUnit(wiring.Component):
             order.slot.eq(self._slot),
             self.again.eq(order.again),
             self.used.eq(order.used),
-            self.decided.p.eq(Mux(self._is_order, order.entry.as_value(), message.decided.as_value())),
+            self.decided.p.eq(
+                Mux(
+                    self._is_order,
+                    order.entry.as_value(),
+                    Mux(self._is_ending, ending.as_value(), message.decided.as_value()),
+                )
+            ),
         ]
 
     def _elaborate_keys(self, m, posted, waiting, message, order):
@@ -200,17 +258,18 @@ class MatchUnit(wiring.Component):
             waiting.entry.eq(message.message),
         ]
 
-    def _elaborate_choice(self, m, posted):
+    def _elaborate_choice(self, m, posted, receives):
         """Choose the next work. A release goes before its generation's lists are emptied, which hold its slot."""
         event, order = self.messages.p.answer.event, self.orders.p
-        others = self.messages.valid | self.searches.valid
+        others = self.messages.valid | self.gives_up | self.searches.valid
         takes_order = self.orders.valid & ~self.keeps & (~others | ~self._is_order)
         searches = self.searches.valid & ~takes_order
         chosen = Signal(range(self._parameters.contexts))
         generation = Mux(takes_order, order.generation, event.generation)
         target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
-        m.d.sync += self._found.eq(0)
+        m.d.comb += [receives.read.eq(1), receives.pdc.eq(self.messages.p.answer.spdcid)]
+        m.d.sync += [self._found.eq(0), self._takes_open.eq(0)]
         # For every choice: in this state the lists do nothing but begin a search, and the path to them stays short.
         m.d.comb += self._is_search.eq(1)
         for index in reversed(range(self._parameters.contexts)):
@@ -220,9 +279,10 @@ class MatchUnit(wiring.Component):
             m.next = "RELEASE"
         with m.Elif(~self.settled.all()):
             m.next = "EMPTY"
-        with m.Elif(self.messages.valid | searches | takes_order):
+        with m.Elif(self.messages.valid | self.gives_up | searches | takes_order):
             m.d.sync += [
                 self._is_order.eq(takes_order),
+                self._is_ending.eq(self.gives_up & ~takes_order),
                 self._context.eq(chosen),
                 self._is_current.eq(
                     (Array(self.generations)[chosen] == generation)
@@ -271,11 +331,18 @@ class MatchUnit(wiring.Component):
             m.next = "REST"
 
     def _elaborate_search(self, m, posted, waiting, message, order):
-        """In the list of the other side; for a CANCEL in that of its own."""
-        void = Signal()
+        """In the list of the other side; for a CANCEL in that of its own, and among the open receives."""
+        void, kind = Signal(), self.messages.p.message
+        continues = kind.divided & self.messages.p.answer.continues
         in_posted = Signal()
         m.d.comb += [
-            void.eq(Mux(self._is_order, ~self._is_current | order.refused, ~message.allowed)),
+            void.eq(
+                Mux(
+                    self._is_order,
+                    ~self._is_current | order.refused,
+                    ~message.allowed | self._is_ending | continues,
+                )
+            ),
             in_posted.eq(~self._is_order | order.cancels),
             posted.commands.valid.eq(~void & in_posted),
             waiting.commands.valid.eq(~void & ~in_posted),
@@ -292,9 +359,32 @@ class MatchUnit(wiring.Component):
         with m.Elif(posted.commands.ready | waiting.commands.ready):
             m.d.sync += self._found.eq(Mux(in_posted, posted.results.p.found, waiting.results.p.found))
             m.next = "CHANGE"
-            with m.If(~self._is_order & self.messages.p.message.atomic & ~posted.results.p.found):
+            with m.If(~self._is_order & kind.atomic & ~posted.results.p.found):
                 # It changes nothing.
                 m.next = "GIVE"
+            with m.If(order.cancels & self._is_order & ~posted.results.p.found & self.open.any()):
+                m.d.sync += self._unscanned.eq(self.open)
+                m.next = "READ"
+
+    def _elaborate_reading(self, m, receives):
+        """Read the next open receive for a CANCEL."""
+        lowest, choice = first_of(m, self._unscanned)
+        m.d.comb += [receives.read.eq(1), receives.pdc.eq(choice)]
+        m.d.sync += self._unscanned.eq(self._unscanned & ~lowest)
+        m.next = "SCAN"
+
+    def _elaborate_scan(self, m, receives, order):
+        row = receives.row
+        found = Signal()
+        m.d.comb += found.eq(
+            (row.context == self._context)
+            & (row.generation == self.orders.p.generation)
+            & (row.user_context == order.receive.user_context)
+        )
+        m.d.sync += [self._found.eq(found), self._takes_open.eq(found)]
+        m.next = "READ"
+        with m.If(found | (self._unscanned == 0)):
+            m.next = "GIVE"
 
     def _elaborate_change(self, m, posted, waiting, message, order):
         """Both lists rest: where both have something to do, they are done in the same cycle."""
@@ -321,15 +411,20 @@ class MatchUnit(wiring.Component):
         ):
             m.next = "GIVE"
 
-    def _elaborate_end(self, m, message, order):
+    def _elaborate_end(self, m, receives, message, order):
         done = Signal()
         posted_or_late = self._is_order & (order.posts | ~self._is_current)
         release, event = self.event_release, self.messages.p.answer.event
-        unused = Mux(self._is_order, posted_or_late, event.reserved & ~message.decided.answer.event.reserved)
+        is_message = ~self._is_order & ~self._is_ending
+        needless = event.reserved & ~message.decided.answer.event.reserved & ~message.begins
+        # Of a CANCEL that takes an open receive back, it is the entry kept for that.
+        unused = Mux(self._is_order, posted_or_late | self._takes_open, needless & ~self._is_ending)
         m.d.comb += [
+            receives.begin.eq(done & is_message & message.begins),
+            receives.end.eq(done & Mux(self._is_order, self._takes_open, self._is_ending | message.ends)),
             self.decided.valid.eq(~posted_or_late),
             done.eq(posted_or_late | self.decided.ready),
-            self.messages.ready.eq(done & ~self._is_order),
+            self.messages.ready.eq(done & is_message),
             self.orders.ready.eq(done & self._is_order),
             release.valid.eq(done & unused),
             release.context.eq(self._context),

@@ -125,21 +125,34 @@ class Matcher(wiring.Component):
         return m
 
     def _elaborate_way(self, m, unit):
-        """Messages take their turn in the unit; other requests pass, but for the cycle in which it has decided."""
+        """Messages take their turn in the unit; other requests pass, but for the cycle in which it has decided.
+
+        A request that ends another message waits until the unit has said so.
+        """
         request = self.checked.p
         is_message = Signal()
+        gives_up = Signal()
+        """The packet does not continue the message of several packets that its PDC has begun."""
         space = Signal()
+        pdc = request.answer.spdcid[: (self._parameters.target_pdcs - 1).bit_length()]
         m.d.comb += [
+            gives_up.eq(
+                self.checked.valid
+                & ~request.dropped
+                & unit.open.bit_select(pdc, 1)
+                & ~(is_message & request.answer.continues)
+            ),
+            unit.gives_up.eq(gives_up),
             is_message.eq(request.message.valid & request.answer.executed & ~request.dropped),
             space.eq(~self.matched.valid | self.matched.ready),
-            unit.messages.valid.eq(self.checked.valid & is_message),
+            unit.messages.valid.eq(self.checked.valid & is_message & ~gives_up),
             unit.messages.p.eq(request),
             unit.decided.ready.eq(space),
-            self.checked.ready.eq(Mux(is_message, unit.messages.ready, space & ~unit.decided.valid)),
+            self.checked.ready.eq(Mux(is_message, unit.messages.ready, space & ~unit.decided.valid & ~gives_up)),
         ]
         with m.If(space):
             m.d.sync += [
-                self.matched.valid.eq(unit.decided.valid | (self.checked.valid & ~is_message)),
+                self.matched.valid.eq(unit.decided.valid | (self.checked.valid & ~is_message & ~gives_up)),
                 self.matched.p.eq(Mux(unit.decided.valid, unit.decided.p.as_value(), request.as_value())),
             ]
 

@@ -239,6 +239,8 @@ class RequestChecker(wiring.Component):
             message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
             message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
             message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
+            message.divided.eq(is_message(header) & divided),
+            message.ends.eq(ends),
             *(
                 message[name].eq(self.located.p.request[name])
                 for name in ("slot_reserved", "receive_kept", "target_generation")
@@ -313,8 +315,10 @@ class RequestChecker(wiring.Component):
         request, header = decoded.located.request, decoded.located.request.header
         memory, job = self._judged.checked.memory, self._judged.checked.job
         is_atomic = kind.base | kind.fetching | kind.vendor
+        # A message in parts says where the part begins in it, and nothing else.
+        base = Mux(decoded.message.divided, 0, address)
         return [
-            memory.address.eq(address + self._message_offset()),
+            memory.address.eq(base + self._message_offset()),
             memory.context.eq(Mux(decoded.message.valid, request.receiver, NO_CONTEXT)),
             memory.length.eq(length),
             memory.kind.eq(Mux(kind.writes, MemoryKind.WRITE, Mux(kind.reads, MemoryKind.READ, MemoryKind.ATOMIC))),
@@ -487,7 +491,8 @@ class RequestChecker(wiring.Component):
             "bounds": bounds,
             "stray": continues & messages.stray,
             "other_key": continues & messages.other_key,
-            "without_ring": concludes & ~event.reserved,
+            # Of a message, the receive that it has met has kept the entry.
+            "without_ring": concludes & ~event.reserved & ~judged.checked.message.valid,
         }
         m.d.comb += [
             refused.eq(Cat(late[name] if name in late else judged.faults[name] for name, _ in _REFUSALS)),

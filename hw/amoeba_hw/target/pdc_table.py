@@ -3,13 +3,11 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
-from amoeba_model.nic.pdc import IDLE_TIMEOUTS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
-from amoeba_hw.packed import select
+from amoeba_hw.packed import first_of
 from amoeba_hw.request_records import (
     CHECK_REPORT,
     DUPLICATE,
@@ -28,15 +26,13 @@ from amoeba_hw.request_records import (
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.connection_epochs import ConnectionEpochs
 from amoeba_hw.target.gap_store import GapStore
+from amoeba_hw.target.idle_pdcs import IdlePdcs
 from amoeba_hw.target.pdc_commands import PdcCommands
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_ENTRY, SequenceRules, packet_view
 
 __all__ = ["PdcTable"]
 
 HASH_BITS = 8
-_TURN_BITS = exact_log2(IDLE_TIMEOUTS)
-_IDLE = 2
-"""Ticks between which there is at least the whole time of one."""
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
@@ -82,10 +78,11 @@ class PdcTable(wiring.Component):
         The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
     event_reserve : EVENT_CLAIM, Out
-        A request that was accepted may have an event: of a message of several packets the last one.
+        A request that was accepted may have an event: of an RMA of several packets the last one, of a message of
+        several packets the first one, which needs the entry for the last.
     message_reserve : EVENT_CLAIM, Out
-        The request may need a slot: only with ``event_reserve``. A tagged atomic needs none, a rendezvous always
-        one, and any other message unless it meets a receive.
+        The request may need a slot: only with ``event_reserve``. A tagged atomic and a message of several packets
+        need none, a rendezvous always one, and any other message unless it meets a receive.
     receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
         Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
     message_accepted : Out(1)
@@ -197,16 +194,13 @@ class PdcTable(wiring.Component):
         self._has_own = Signal()
         """The first PDC read that is the sender's, of another epoch than the packet's, and was evictable."""
         self._listed = Signal(self._pdcs)
-        """Evictable PDCs: closed, provisional or idle. The others that were ever opened are open."""
+        """Evictable PDCs: closed, provisional, or idle and in no message. The others ever opened are open."""
+        self._evictable = Signal(range(self._pdcs))
+        """The PDC to give away, if there is one."""
         self._provisional = Signal(self._pdcs)
         """PDCs that are open, and of which no request has passed the checks."""
         self._leaving = Signal(self._pdcs)
         """PDCs that are about to leave the list of evictable ones."""
-        self._ages = [Signal(range(_IDLE + 1), name=f"age_{number}") for number in range(self._pdcs)]
-        """Ticks since the PDC's last packet."""
-        self._cycles = Signal(32 + _TURN_BITS)
-        self._turns = Signal(8)
-        """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 of them a tick."""
         self._closing = Signal()
         """The entry that the read port shows is of a PDC that a command is to close."""
         self._between = Signal()
@@ -223,6 +217,7 @@ class PdcTable(wiring.Component):
         m.submodules.rules = rules = SequenceRules(self._window)
         m.submodules.closing = closing = ClosingOrder(self._pdcs, self._reserved)
         m.submodules.commands = commands = PdcCommands(self._pdcs)
+        m.submodules.idle = idle = IdlePdcs(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
         leaves, resumes, resume = Signal(), Signal(), Signal()
@@ -234,33 +229,24 @@ class PdcTable(wiring.Component):
             self._elaborate_gaps(m, rules, leaves, resumes)
             with m.If(resume):
                 m.d.comb += taken.eq(m.submodules.gaps.taken)
-        self._elaborate_steps(m, read, rules, closing, commands, leaves, resumes, resume, taken)
-        self._elaborate_rules(m, read.data, rules, closing)
+        self._elaborate_steps(m, read, rules, commands, leaves, resumes, resume, taken)
+        self._elaborate_rules(m, read.data, rules, closing, idle)
         self._elaborate_outputs(m, rules.verdict, epoch, leaves)
         self._elaborate_entry(m, write, read.data, rules, epoch, leaves)
         self._elaborate_epochs(m, read, rules, leaves)
         self._elaborate_commands(m, entries.read_port(), commands, rules.verdict, leaves)
         self._elaborate_spare(m, read.data, rules, closing, leaves)
-        self._elaborate_ages(m, rules.verdict, closing, leaves)
+        self._elaborate_idle(m, self._current, idle, rules.verdict, closing, leaves)
         return m
 
-    def _first_of(self, m, pdcs):
-        """Find the lowest of these, a bit each: its bit, and its number; zeros without any."""
-        lowest, choice = Signal(self._pdcs), Signal(range(self._pdcs))
-        m.d.comb += [
-            lowest.eq(pdcs & -pdcs),
-            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
-        ]
-        return lowest, choice
-
-    def _elaborate_steps(self, m, read, rules, closing, commands, leaves, resumes, resume, taken):
+    def _elaborate_steps(self, m, read, rules, commands, leaves, resumes, resume, taken):
         """Take a packet, read the entries that may be its PDC's, and then that of the PDC to open for it."""
         packet, verdict = self._current, rules.verdict
-        lowest, choice = self._first_of(m, self._candidates)
+        lowest, choice = first_of(m, self._candidates)
         take = Signal()
         own, has_own = Signal.like(self._own), Signal()
         fresh = ~self._used & ~self._refused
-        _, first_fresh = self._first_of(m, fresh)
+        _, first_fresh = first_of(m, fresh)
         shows_own = packet.syn & rules.found & ~rules.known & self._seeks_victim
         m.d.comb += [
             own.eq(Mux(self._has_own, self._own, self._number)),
@@ -284,7 +270,7 @@ class PdcTable(wiring.Component):
             self._elaborate_receiver(m, taken)
         with m.If(read.en):
             m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
-        closes, to_close = self._first_of(m, commands.closes)
+        closes, to_close = first_of(m, commands.closes)
         with m.FSM(name="step"):
             with m.State("TAKE"):
                 m.d.comb += [take.eq(~closes.any()), self._between.eq(1)]
@@ -319,7 +305,7 @@ class PdcTable(wiring.Component):
                 with m.Elif(verdict.opens & ~self._settled & (has_own | ~fresh.any())):
                     pass
                 with m.Elif(verdict.opens & self._seeks_victim):
-                    victim = Mux(has_own, own, Mux(fresh.any(), first_fresh, closing.first))
+                    victim = Mux(has_own, own, Mux(fresh.any(), first_fresh, self._evictable))
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
                     m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
                 with m.Elif(self._in_question & verdict.accepted):
@@ -360,14 +346,15 @@ class PdcTable(wiring.Component):
     def _elaborate_credits(self, m):
         """Note what could be reserved, before free entries can change under a NACK on offer."""
         header = self._current
-        has_data, asks = Signal(), self._is_message
-        may_wait, needs_slot, concludes = Signal(), Signal(), Signal()
+        # For the packets behind a message's first one, the entry is kept since then.
         starts, ends = message_extent(header)
+        has_data, asks = Signal(), self._is_message & starts
+        may_wait, needs_slot, concludes = Signal(), Signal(), Signal()
         m.d.comb += [
             has_data.eq(~header.is_control & starts & ends & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
-            concludes.eq(~header.is_control & ends & ~starts),
-            may_wait.eq(asks & ~header.opcode.matches(*_ATOMICS)),
-            needs_slot.eq(asks & header.opcode.matches(*_RENDEZVOUS)),
+            concludes.eq(~header.is_control & ends & ~starts & ~self._is_message),
+            may_wait.eq(asks & ends & ~header.opcode.matches(*_ATOMICS)),
+            needs_slot.eq(asks & ends & header.opcode.matches(*_RENDEZVOUS)),
         ]
         noted = (
             self._event_open, self._slot_open, self._blocked, self._in_question, self._receive_kept,
@@ -452,7 +439,7 @@ class PdcTable(wiring.Component):
             leaves.eq(free & (~verdict.nack | self.nacks.ready) & (~verdict.duplicate | self.duplicates.ready)),
         ]
 
-    def _elaborate_rules(self, m, entry, rules, closing):
+    def _elaborate_rules(self, m, entry, rules, closing, idle):
         packet = self._current
         view = Signal(PACKET_VIEW)
         m.d.sync += [view[name].eq(value) for name, value in packet_view(packet, self._window).items()]
@@ -462,7 +449,8 @@ class PdcTable(wiring.Component):
             rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
             rules.before.eq(entry.state),
             closing.refused.eq(self._refused),
-            rules.available.eq((~self._used & ~self._refused).any() | ~closing.empty),
+            rules.available.eq((~self._used & ~self._refused).any() | ~closing.empty | idle.has_second),
+            self._evictable.eq(Mux(closing.empty, idle.second, closing.first)),
             rules.blocked.eq(self._blocked | (self._end_blocked & self._data_pending)),
             self._data_pending.eq(rules.known & entry.state.data_pending),
             self._has_event.eq(self._event_open | (self._end_open & self._data_pending)),
@@ -576,7 +564,7 @@ class PdcTable(wiring.Component):
         packet, verdict, report = self._current, rules.verdict, self.checked
         lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
         rests, rested = Signal(), Signal()
-        lowest, choice = self._first_of(m, self._leaving)
+        lowest, choice = first_of(m, self._leaving)
         m.d.comb += [
             closes.eq(verdict.accepted & packet.is_control),
             lists.eq(leaves & (verdict.opens | closes)),
@@ -611,25 +599,19 @@ class PdcTable(wiring.Component):
         with m.If(lists):
             m.d.comb += [closing.append.eq(1), closing.appended.eq(self._number)]
 
-    def _elaborate_ages(self, m, verdict, closing, leaves):
-        """Put PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
-        turn, tick = Signal(), Signal()
-        idle = Signal(self._pdcs)
-        lowest, choice = self._first_of(m, idle)
-        lists = self._between & ~self._leaving.any() & idle.any()
+    def _elaborate_idle(self, m, packet, idle, verdict, closing, leaves):
+        """Put idle PDCs on the list, one at a time when nothing else happens to it, unless they are in a message."""
+        _, ends = message_extent(packet)
+        lists = self._between & ~self._leaving.any() & idle.idle
         m.d.comb += [
-            turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
-            tick.eq(turn & (self._turns >= self.retransmission.limit)),
-            idle.eq(Cat(age == _IDLE for age in self._ages) & self._used & ~self._listed),
+            idle.retransmission.eq(self.retransmission),
+            idle.counts.eq(self._used & ~self._listed),
+            idle.came.eq(leaves & verdict.has_pdc),
+            idle.pdc.eq(self._number),
+            idle.resets.eq((leaves & (verdict.accepted | verdict.opens)) | self._closing),
+            idle.begins.eq(verdict.accepted & ~packet.is_control & ~ends & ~self._closing),
+            idle.refused.eq(self._refused),
         ]
-        m.d.sync += self._cycles.eq(Mux(turn, 0, self._cycles + 1))
-        with m.If(turn):
-            m.d.sync += self._turns.eq(Mux(tick, 0, self._turns + 1))
         with m.If(lists):
-            m.d.comb += [closing.append.eq(1), closing.appended.eq(choice)]
-            m.d.sync += self._listed.eq(self._listed | lowest)
-        for number, age in enumerate(self._ages):
-            with m.If(leaves & verdict.has_pdc & (self._number == number)):
-                m.d.sync += age.eq(0)
-            with m.Elif(tick & (age != _IDLE)):
-                m.d.sync += age.eq(age + 1)
+            m.d.comb += [closing.append.eq(1), closing.appended.eq(idle.first)]
+            m.d.sync += self._listed.bit_select(idle.first, 1).eq(1)

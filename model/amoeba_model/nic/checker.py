@@ -152,14 +152,15 @@ class RequestChecker:
     def _understand(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """Check opcode, operation, datatype and size."""
         opcode, length = header.opcode, header.request_length
-        if opcode == _WRITE:
+        if opcode == _WRITE or opcode in _SENDS:
+            rights = _WRITE_RIGHT if opcode == _WRITE else _NO_RIGHTS
             if header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
                 if len(payload) > self._payload:
                     return ReturnCode.UNSUPPORTED_SIZE
-                return _part(header, MemoryRequest(len(payload), _WRITE_RIGHT, False, payload))
+                return _part(header, MemoryRequest(len(payload), rights, False, payload))
             if length > self._payload or len(payload) != length:
                 return ReturnCode.UNSUPPORTED_SIZE
-            return MemoryRequest(length, _WRITE_RIGHT, False, payload)
+            return MemoryRequest(length, rights, False, payload)
         if opcode == _READ:
             if length > self._payload or payload:
                 return ReturnCode.UNSUPPORTED_SIZE
@@ -170,10 +171,8 @@ class RequestChecker:
             return self._understand_atomic(header, payload, None)
         if opcode == _AMOEBA_COMPARE_ATOMIC:
             return self._understand_atomic(header, payload, Form.COMPARE)
-        if opcode in _SENDS or opcode in _RENDEZVOUS_SENDS:
-            if length > self._payload or len(payload) != length:
-                return ReturnCode.UNSUPPORTED_SIZE
-            if opcode in _RENDEZVOUS_SENDS and length != RENDEZVOUS.size:
+        if opcode in _RENDEZVOUS_SENDS:
+            if len(payload) != length or length != RENDEZVOUS.size:
                 return ReturnCode.UNSUPPORTED_SIZE
             return MemoryRequest(length, _NO_RIGHTS, False, payload)
         if opcode == _TSEND_ATOMIC:

@@ -31,9 +31,11 @@ class TargetCredits:
     def has_space(self, header: FrameHeader, data_pending: bool) -> bool:
         """Whether the event entry and the slot that the request may need are free.
 
-        ``data_pending``: the message that its PDC has begun has immediate data. The event is written at the end.
+        ``data_pending``: the request that its PDC has begun has immediate data. The event is written at the end.
         """
         is_message = header.opcode in _MESSAGES
+        if is_message and not header.flags & _START:
+            return True  # the entry is kept for it since its message began
         has_data = data_pending if not header.flags & _START else bool(header.flags & _HEADER_DATA)
         has_event = has_data and bool(header.flags & _END)
         if not (is_message or has_event) or header.resource_index >= len(self._contexts):

@@ -42,14 +42,7 @@ _FENCES = (DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL).value
 _NOP = DescriptorOpcode.NOP.value
 _PING = DescriptorOpcode.PING.value
 _COMPARE_ATOMIC = DescriptorOpcode.COMPARE_ATOMIC.value
-_ONE_PACKET = frozenset(
-    {
-        DescriptorOpcode.SEND.value,
-        DescriptorOpcode.TAGGED_SEND.value,
-        DescriptorOpcode.TAGGED_ATOMIC.value,
-        DescriptorOpcode.TAGGED_FETCH_ATOMIC.value,
-    }
-)
+_ONE_PACKET = frozenset({DescriptorOpcode.TAGGED_ATOMIC.value, DescriptorOpcode.TAGGED_FETCH_ATOMIC.value})
 _RENDEZVOUS = frozenset({DescriptorOpcode.RENDEZVOUS_SEND.value, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND.value})
 _RENDEZVOUS_SIZE = RENDEZVOUS.size
 _OK = ReturnCode.OK.value

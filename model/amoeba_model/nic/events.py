@@ -101,7 +101,7 @@ class EventWriter:
     def has_space(self, context: Context, entries: int = 1) -> bool:
         """Whether the context has an event ring, with free space for so many entries."""
         ring = context.events
-        return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED
+        return bool(ring.base) and ring.unread() + ring.kept + entries <= (1 << ring.size) - _NEVER_PROMISED
 
     def has_ring(self, context: int) -> bool:
         """Whether the context has an event ring."""

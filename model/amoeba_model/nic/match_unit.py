@@ -1,5 +1,6 @@
 """MatchUnit: matches messages with receive descriptors (hw/amoeba_hw/messages/README.md)."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from amoeba_model.descriptors import EventKind, ReceiveOpcode
@@ -19,6 +20,8 @@ _TAGGED_ATOMICS = frozenset({RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FET
 _RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
 _TAGGED = frozenset({RequestOpcode.TAGGED_SEND, RequestOpcode.RENDEZVOUS_TSEND}) | _TAGGED_ATOMICS
 _HEADER_DATA = SesFlags.HEADER_DATA.value
+_START, _END = SesFlags.START_OF_MESSAGE.value, SesFlags.END_OF_MESSAGE.value
+_WHOLE_MESSAGE = _START | _END
 _LENGTH_MASK = (1 << 32) - 1
 _ADDRESS_MASK = (1 << 64) - 1
 
@@ -34,6 +37,33 @@ class Arrival(NamedTuple):
     """Event counter that the event advances."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenReceive:
+    """A receive that has met a message of several packets, and is that message's alone until it ends."""
+
+    receiver: Context
+    receive: Receive
+    message: Message
+    size: int
+    """Bytes of the message that fit."""
+
+    def whole(self) -> Arrival:
+        """Return the event of the whole message."""
+        status = ReturnCode.OK if self.size == self.message.length else ReturnCode.TOO_LONG
+        return self._arrival(status, self.message, self.receive.address)
+
+    def failed(self) -> Arrival:
+        """Return the event of the message that ended early: it says whose it was and for whom, and no more."""
+        whole = self.message
+        nothing = Message(False, 0, whole.source, whole.source_pdc, whole.target, 0)
+        return self._arrival(ReturnCode.INITIATOR_ERROR, nothing, 0)
+
+    def _arrival(self, status: ReturnCode, message: Message, address: int) -> Arrival:
+        receive = self.receive
+        report = Report(EventKind.RECEIVED, receive.context, status, True, message, address)
+        return Arrival(self.receiver, report, receive.counter)
+
+
 class MatchUnit:
     """Decides; callers read, write and execute what follows from it."""
 
@@ -41,33 +71,41 @@ class MatchUnit:
         parameters = core.parameters
         self._core = core
         self._lists = [MatchLists(parameters.receives, parameters.unexpected) for _ in contexts]
+        self._open: dict[int, OpenReceive] = {}
+        """By the PDC that has begun the message."""
 
     def lists(self, context: Context) -> MatchLists:
         return self._lists[context.number]
 
     def forget(self, context: Context) -> None:
-        """Empty the context's lists, and free its slots."""
+        """Empty the context's lists, free its slots, and forget the messages that have begun there."""
         parameters = self._core.parameters
+        self._open = {pdc: taken for pdc, taken in self._open.items() if taken.receiver is not context}
         self._lists[context.number] = MatchLists(parameters.receives, parameters.unexpected)
 
     def has_place(self, context: Context, header: FrameHeader) -> bool:
         """Whether the message needs no unexpected slot, or one is free.
 
-        A tagged atomic never needs one, a rendezvous always, for its record; any other message unless it meets a
-        posted receive.
+        A tagged atomic and a message of several packets never need one, a rendezvous always, for its record; any
+        other message unless it meets a posted receive.
         """
         lists = self.lists(context)
-        if lists.free_slots or header.opcode in _TAGGED_ATOMICS:
+        is_whole = header.flags & _WHOLE_MESSAGE == _WHOLE_MESSAGE
+        if lists.free_slots or header.opcode in _TAGGED_ATOMICS or not is_whole:
             return True
         return header.opcode not in _RENDEZVOUS and lists.arrive(_message(header)) is not None
 
-    def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
-        """Match a checked message that ``context`` receives: set the address in its ``request``.
+    def arrive(
+        self, context: Context, header: FrameHeader, request: MemoryRequest, pdc: int
+    ) -> Arrival | ReturnCode:
+        """Match a checked message of ``pdc`` that ``context`` receives: set the address in its ``request``.
 
         Returns the code of the refusal if the message goes nowhere.
         """
-        message = _message(header)
         request.context = context.number
+        if header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
+            return self._arrive_in_parts(context, header, request, pdc)
+        message = _message(header)
         receive = self.lists(context).arrive(message)
         if header.opcode in _TAGGED_ATOMICS:
             return self._perform(context, header.buffer_offset, request, message, receive)
@@ -91,6 +129,48 @@ class MatchUnit:
             status = ReturnCode.OK if place.size == message.length else ReturnCode.TOO_LONG
         report = Report(kind, receive.context, status, place.released, message, place.address, message.rendezvous)
         return Arrival(context, report, counter)
+
+    def _arrive_in_parts(
+        self, context: Context, header: FrameHeader, request: MemoryRequest, pdc: int
+    ) -> Arrival | ReturnCode:
+        """Match the first packet of several, or find what that one has met."""
+        if header.flags & _START:
+            message = _message(header)
+            receive = None if context.announces else self.lists(context).arrive(message)
+            if receive is None:
+                return ReturnCode.NO_MATCH
+            self._meet(context, receive, True)
+            context.events.kept += 1
+            self._open[pdc] = OpenReceive(context, receive, message, min(message.length, receive.space))
+        taken = self._open.get(pdc)
+        if taken is None:
+            return ReturnCode.NO_MATCH
+        request.address = (taken.receive.address + request.offset) & _ADDRESS_MASK
+        request.length = max(min(request.length, taken.size - request.offset), 0)
+        request.operand = (request.operand or b"")[: request.length]
+        if not header.flags & _END:
+            return Arrival(context)
+        self._close(pdc)
+        return taken.whole()
+
+    def give_up(self, pdc: int) -> Arrival | None:
+        """End the message of several packets that a PDC has begun, if it has met a receive."""
+        taken = self._open.get(pdc)
+        if taken is None:
+            return None
+        self._close(pdc)
+        return taken.failed()
+
+    def _close(self, pdc: int) -> None:
+        self._open.pop(pdc).receiver.events.kept -= 1
+
+    def _cancel_open(self, context: Context, user_context: int) -> bool:
+        """Take a receive back in the middle of its message; return whether there is one."""
+        for pdc, taken in sorted(self._open.items()):
+            if taken.receiver is context and taken.receive.context == user_context:
+                self._close(pdc)
+                return True
+        return False
 
     def _perform(
         self, context: Context, offset: int, request: MemoryRequest, message: Message, receive: Receive | None
@@ -123,7 +203,7 @@ class MatchUnit:
         if order.status != ReturnCode.OK:
             return Report(EventKind.REFUSED, wanted.context, order.status, released=True)
         if order.opcode == ReceiveOpcode.CANCEL:
-            if lists.cancel(wanted.context) is None:
+            if lists.cancel(wanted.context) is None and not self._cancel_open(context, wanted.context):
                 return Report(EventKind.NO_MATCH, wanted.context, ReturnCode.NO_MATCH)
             return Report(EventKind.CANCELLED, wanted.context, ReturnCode.CANCELLED, released=True)
         message = lists.find(wanted)

@@ -50,9 +50,13 @@ class Matcher:
         self._orders.pop(context.number, None)
         self._unit.forget(context)
 
-    def arrive(self, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
+    def arrive(self, header: FrameHeader, request: MemoryRequest, pdc: int) -> Arrival | ReturnCode:
         """Match a checked message: see :meth:`MatchUnit.arrive`."""
-        return self._unit.arrive(self._contexts[header.resource_index].receiver, header, request)
+        return self._unit.arrive(self._contexts[header.resource_index].receiver, header, request, pdc)
+
+    def give_up(self, pdc: int) -> Arrival | None:
+        """End the message of several packets that a PDC has begun: see :meth:`MatchUnit.give_up`."""
+        return self._unit.give_up(pdc)
 
     def run(self) -> None:
         """Do all receive descriptors that may be done by now."""

@@ -75,6 +75,8 @@ class Pdc:
     """The message that began last has immediate data, and more packets."""
     message: OpenMessage | None = None
     """The message of several packets that has begun, unless it was refused."""
+    unfinished: bool = False
+    """The request that was accepted last has no END."""
 
     def note(self, header: FrameHeader, now: int) -> None:
         """Note the arrival of a packet of this PDC."""
@@ -164,7 +166,8 @@ class PdcTable:
         self._spare: dict[int, None] = {}
         """Numbers of the evictable PDCs, in the order in which they became so.
 
-        PDCs are evictable when they are closed, are not proven, or were idle at the last search for a free number.
+        PDCs are evictable when they are closed, are not proven, or were idle at the last search for a free number
+        and are in the middle of no message.
         """
 
     def accept(self, header: FrameHeader, payload: bytes) -> Pdc | Duplicate | Kept | Refusal:
@@ -212,6 +215,7 @@ class PdcTable:
         if header.flags & _START:
             pdc.data_pending = bool(header.flags & _HEADER_DATA)
         pdc.data_pending &= not header.flags & _END
+        pdc.unfinished = not (header.is_control or header.flags & _END)
         if header.is_control:
             pdc.is_open = False
             self._throw_away(pdc.number)
@@ -244,7 +248,7 @@ class PdcTable:
         """
         pdc = self._pdcs.get(number)
         if pdc is not None and pdc.is_open:
-            pdc.is_open, pdc.expelled = False, True
+            pdc.is_open, pdc.expelled, pdc.unfinished = False, True, False
             self._throw_away(number)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
@@ -299,7 +303,7 @@ class PdcTable:
         """Find a number for a new PDC of that context, and evict its PDC.
 
         The sender's own evictable PDCs come first, then the first unused number, then the PDC that has been evictable
-        for longest.
+        for longest; last the first that is idle in the middle of a message.
         """
         for number in own:
             if number in self._spare and self._is_for(number, context):
@@ -309,10 +313,12 @@ class PdcTable:
                 return number
         core = self._core
         idle_since = core.now - IDLE_TIMEOUTS * core.retransmit_timeout * (core.retransmit_limit + 1)
-        for pdc in sorted(self._pdcs.values(), key=lambda pdc: (pdc.last_used, pdc.number)):
-            if pdc.last_used <= idle_since and pdc.number not in self._spare:
+        idle = [pdc for pdc in self._pdcs.values() if pdc.last_used <= idle_since and pdc.number not in self._spare]
+        for pdc in sorted(idle, key=lambda pdc: (pdc.last_used, pdc.number)):
+            if not pdc.unfinished:
                 self._spare[pdc.number] = None
-        return next((number for number in self._spare if self._is_for(number, context)), None)
+        unfinished = sorted(pdc.number for pdc in idle if pdc.unfinished)
+        return next((number for number in (*self._spare, *unfinished) if self._is_for(number, context)), None)
 
     def _is_for(self, number: int, context: int) -> bool:
         """Whether a PDC may be given to somebody who addresses that context: it is not kept for another."""

@@ -28,9 +28,11 @@ class EntryRing:
     """The driver's index, from the doorbell page."""
     armed: int | None = None
     """Index at which to raise the interrupt."""
+    kept: int = 0
+    """Entries that are kept for the ends of messages of several packets."""
 
     def restart(self) -> None:
-        self.written = self.consumed = 0
+        self.written = self.consumed = self.kept = 0
         self.armed = None
 
     def unread(self) -> int:

@@ -6,6 +6,7 @@ from amoeba_model.nic.checker import MemoryRequest, RequestChecker
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
 from amoeba_model.nic.events import Access, EventWriter
+from amoeba_model.nic.match_unit import Arrival
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.open_messages import OpenMessage, follow_message
@@ -27,7 +28,7 @@ _OK = ReturnCode.OK.value
 _NO_REFUSALS = frozenset({_OK, ReturnCode.NULL.value})
 _HOST_UNSUCCESS_CMPL = ReturnCode.HOST_UNSUCCESS_CMPL.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
-_END = SesFlags.END_OF_MESSAGE.value
+_START, _END = SesFlags.START_OF_MESSAGE.value, SesFlags.END_OF_MESSAGE.value
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 _KEY_REFUSALS = frozenset({ReturnCode.BAD_MKEY, ReturnCode.PERM_VIOLATION, ReturnCode.BAD_ADDR})
 """Return codes of the RequestChecker's last checks, on the key: requests that get so far are counted."""
@@ -96,24 +97,27 @@ class Target:
         pdc = place.number
         # A CLOSE has been executed by the PdcTable. Its answer has no response, and so no return code.
         checked = ReturnCode.NULL if header.is_control else self._checker.check(header, payload)
-        has_events = isinstance(checked, MemoryRequest) and self._events.has_ring(header.resource_index)
+        is_message = header.opcode in _MESSAGES
+        has_events = isinstance(checked, MemoryRequest) and (
+            is_message or self._events.has_ring(header.resource_index)
+        )
         message, checked = follow_message(place.message, header, checked, has_events)
         place.message = None if header.flags & _END else message
         if self._core.tracing:
             context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
             status = checked if isinstance(checked, ReturnCode) else _OK
             self._core.trace(cycle, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
+        if header.flags & _START or not isinstance(checked, MemoryRequest):
+            cycle = self._give_up(pdc, cycle)
         if not isinstance(checked, MemoryRequest):
             if checked in _KEY_REFUSALS:
                 self._remote_requests.count(header, checked.value)
             return checked.value, b"", cycle
         self._pdcs.prove(place)
-        if header.opcode in _MESSAGES:
-            return self._receive(header, checked, pdc, cycle)
-        data, cycle = self._access(checked, pdc, header.psn, cycle)
-        if message is not None:
-            message.faulty |= data is None
-        if data is None or (message is not None and message.faulty):
+        if is_message:
+            return self._receive(header, checked, message, pdc, cycle)
+        data, cycle = self._access(checked, message, pdc, header.psn, cycle)
+        if data is None:
             self._remote_requests.count(header, _HOST_UNSUCCESS_CMPL)
             return _HOST_UNSUCCESS_CMPL, b"", cycle
         access = _access_to_report(header, checked, message)
@@ -122,24 +126,44 @@ class Target:
         self._remote_requests.count(header, _OK)
         return _OK, data, cycle
 
-    def _receive(self, header: FrameHeader, request: MemoryRequest, pdc: int, cycle: int) -> tuple[int, bytes, int]:
+    def _receive(
+        self, header: FrameHeader, request: MemoryRequest, message: OpenMessage | None, pdc: int, cycle: int
+    ) -> tuple[int, bytes, int]:
         """Execute a message, from the receive that it meets to its event; as :meth:`_execute`."""
-        arrival = self._matcher.arrive(header, request)
+        arrival = self._matcher.arrive(header, request, pdc)
         if isinstance(arrival, ReturnCode):
             return arrival.value, b"", cycle
-        data, cycle = self._access(request, pdc, header.psn, cycle)
+        data, cycle = self._access(request, message, pdc, header.psn, cycle)
+        if data is None and arrival.report is not None:
+            arrival.report.status = ReturnCode.HOST_UNSUCCESS_CMPL
+        cycle = self._tell(arrival, pdc, cycle)
+        return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
+
+    def _give_up(self, pdc: int, cycle: int) -> int:
+        """Tell the receiver of a message that the packet in hand does not continue; return the cycle."""
+        arrival = self._matcher.give_up(pdc)
+        return cycle if arrival is None else self._tell(arrival, pdc, cycle)
+
+    def _tell(self, arrival: Arrival, pdc: int, cycle: int) -> int:
+        """Write and count the event of a message, if it has one; return the cycle."""
         report = arrival.report
         if report is not None:
-            if data is None:
-                report.status = ReturnCode.HOST_UNSUCCESS_CMPL
             cycle = self._events.report(arrival.receiver, report, pdc, cycle)
             success = report.status == ReturnCode.OK
             self._event_counters.advance(arrival.counter, success, arrival.receiver.number)
-        return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
+        return cycle
 
-    def _access(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> tuple[bytes | None, int]:
-        """Access memory: the data to answer, in network order, or None if the host refused, and the cycle."""
+    def _access(
+        self, request: MemoryRequest, message: OpenMessage | None, pdc: int, psn: int, cycle: int
+    ) -> tuple[bytes | None, int]:
+        """Access memory: the data to answer, in network order, or None, and the cycle.
+
+        None: the host refused this packet, or one before it of the same message.
+        """
         data, cycle = self._memory.execute(request, pdc, psn, cycle)
+        if message is not None:
+            message.faulty |= data is None
+            data = None if message.faulty else data
         if data and request.datatype is not None:
             data = swap_bytes(data, NUMBER_SIZES[request.datatype])
         return data, cycle

@@ -105,6 +105,8 @@ MESSAGE_REQUESTS = frozenset(
 DIVISIBLE_REQUESTS = frozenset(
     {
         RequestOpcode.WRITE,
+        RequestOpcode.SEND,
+        RequestOpcode.TAGGED_SEND,
         RequestOpcode.AMOEBA_ATOMIC,
         RequestOpcode.AMOEBA_FETCHING_ATOMIC,
         RequestOpcode.AMOEBA_COMPARE_ATOMIC,

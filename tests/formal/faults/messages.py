@@ -1,6 +1,6 @@
 """Faults of messages."""
 
-from amoeba_hw.messages import buffer_use, kept_receives, ordered_lists, slot_credits
+from amoeba_hw.messages import buffer_use, kept_receives, open_receives, ordered_lists, slot_credits
 
 from tests.formal import lists, messages
 
@@ -75,6 +75,14 @@ FAULTS = {
         " & ~linked.bit_select(index, 1)",
         "",
     ),
+    "an open receive is never closed": (open_receives, "OpenReceives", "self.open & ~changes", "self.open"),
+    "all open receives are closed at once": (open_receives, "OpenReceives", "self.open & ~changes", "0"),
+    "a receive is put where the next read is": (
+        open_receives,
+        "OpenReceives",
+        "write.addr.eq(number)",
+        "write.addr.eq(self.pdc)",
+    ),
     "another place is taken than the lowest one": (
         ordered_lists,
         "OrderedLists",
@@ -91,6 +99,7 @@ FAULTS = {
 SPECIFICATIONS = {
     "SlotCredits": (messages, "SlotCreditsSpec", "bmc", 12),
     "KeptReceives": (messages, "KeptReceivesSpec", "bmc", 10),
+    "OpenReceives": (messages, "OpenReceivesSpec", "bmc", 8),
     "BufferUse": (messages, "BufferUseSpec", "combinational", 1),
     "OrderedLists": (lists, "OrderedListsSpec", "bmc", 12),
 }

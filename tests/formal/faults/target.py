@@ -7,6 +7,7 @@ from amoeba_hw.target import (
     count_orders,
     event_credits,
     gap_store,
+    idle_pdcs,
     open_messages,
     receivers,
     sequence,
@@ -169,6 +170,13 @@ FAULTS = {
         "taken + _MARGIN <",
     ),
     "one that is kept for others is given away": (closing_order, "ClosingOrder", " & ~refused)", ")"),
+    "a PDC in the middle of a message is as good as any": (
+        idle_pdcs,
+        "IdlePdcs",
+        "first.eq(idle & ~self._unfinished)",
+        "first.eq(idle)",
+    ),
+    "a refused PDC is a second choice": (idle_pdcs, "IdlePdcs", " & ~self.refused", ""),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -179,6 +187,7 @@ SPECIFICATIONS = {
     "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
+    "IdlePdcs": (target, "IdlePdcsSpec", "bmc", 8),
     "OpenMessages": (target, "OpenMessagesSpec", "bmc", 6),
     "GapStore": (gaps, "GapStoreSpec", "bmc", 9),
 }

@@ -43,9 +43,7 @@ def random_descriptor(number, index, peer):
     atomic = "ATOMIC" in opcode.name
     datatype = random.choice(list(Datatype))
     inline = random.random() < 0.2
-    if opcode in ONE_PACKET:
-        length = random.choice((0, 1, 7, 64, PARAMETERS.payload, random.randint(1, PARAMETERS.payload + 5)))
-    elif "RENDEZVOUS" in opcode.name:
+    if "RENDEZVOUS" in opcode.name:
         length = 32
     elif opcode == DescriptorOpcode.PING:
         length = 0
@@ -87,9 +85,6 @@ def random_op(opcode):
     swaps = range(Op.FI_CSWAP, Op.FI_MSWAP + 1)
     return random.choice(list(swaps) if opcode == DescriptorOpcode.COMPARE_ATOMIC else sorted(set(Op) - set(swaps)))
 
-
-ONE_PACKET = (DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND)
-"""Requests of limited length, which is not a multiple of anything."""
 
 TIMED = ("cycle", "syn", "dpdcid", "clear_psn_offset")
 """Header fields that depend on how many answers have come."""

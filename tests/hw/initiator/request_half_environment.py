@@ -242,6 +242,7 @@ ATOMICS = (
 )
 
 
+DIVISIBLE = (DescriptorOpcode.WRITE, DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND)
 LONG_ATOMICS = ATOMICS[:3]
 """Of several packets they are one message, as a WRITE is."""
 
@@ -267,7 +268,7 @@ def cut_requests(parameters, memory, number, index, fields):
     inline = bool(flags & DescriptorFlags.INLINE)
     immediate = bool(flags & DescriptorFlags.IMMEDIATE) and opcode != DescriptorOpcode.CLOSE
     reads = opcode == DescriptorOpcode.FETCH_ATOMIC and fields.get("op") == Op.FI_ATOMIC_READ
-    divisible = opcode == DescriptorOpcode.WRITE or (opcode in LONG_ATOMICS and length > limit and not reads)
+    divisible = opcode in DIVISIBLE or (opcode in LONG_ATOMICS and length > limit and not reads)
     packets = []
     for done in itertools.count(0, limit):
         size = min(limit, length - done)

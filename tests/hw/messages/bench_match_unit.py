@@ -70,7 +70,7 @@ class Bench:
             getattr(dut, f"generations__{context}").value = 0
             fields = {"enable": 1, "unexpected_base": unexpected_base(context), "announces": context in ANNOUNCING}
             getattr(dut, f"contexts__{context}").value = pack(CONTEXT, fields)
-        dut.keeps.value = 0
+        dut.keeps.value = dut.gives_up.value = 0
         cocotb.start_soon(self._watch())
 
     def offer(self, name, payload):

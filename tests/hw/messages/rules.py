@@ -87,6 +87,8 @@ def random_message(context, generation, *, target=None, reserved=True):
         "atomic": int(atomic),
         "slot_reserved": int(reserved and not atomic),
         "receive_kept": 0,
+        "divided": 0,
+        "ends": 0,
         "target_generation": generation if target is None else target[1],
     }
     request["answer"] |= {

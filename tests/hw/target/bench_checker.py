@@ -25,7 +25,7 @@ from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack
 
-from tests.hw.target.parts import random_parts
+from tests.hw.target.parts import WITH_KEY, random_parts
 from tests.hw.target.rules import MESSAGES
 from tests.hw.uet_frames import random_request
 
@@ -38,6 +38,7 @@ BASES = [(64, 4096), (64, 4096), (64, 0), (0, 4096)]
 NOT_ENABLED = 1
 
 SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH = 5, 6, 9, 0xA, 0xD, 0xE
+IN_PARTS = (SEND, TAGGED_SEND)
 SENDS, RENDEZVOUS, TAGGED = {5, 6, 9, 0xA}, {6, 0xA}, {9, 0xA, 0xD, 0xE}
 START, END, HEADER_DATA, RELATIVE, INITIATOR_ERROR, DELIVERY_COMPLETE, WHOLE = 1, 2, 4, 8, 0x10, 0x20, 3
 WRITE_KIND, ATOMIC_KIND = 1, 2
@@ -138,7 +139,9 @@ def random_message():
 def check(bench, request, checked):
     """The output is the model's, and nothing in it has to do with a key."""
     header = request["header"]
-    verdict = bench.model.check(FrameHeader(**header), bytes(header["payload_length"]))
+    fields = FrameHeader(**header)
+    # None continues a message: all have different ones.
+    _, verdict = follow_message(None, fields, bench.model.check(fields, bytes(header["payload_length"])), True)
     code = int(verdict) if isinstance(verdict, ReturnCode) else OK
     executed = not isinstance(verdict, ReturnCode)
     answer, opcode = checked["answer"], header["opcode"]
@@ -150,13 +153,19 @@ def check(bench, request, checked):
         "atomic": opcode not in SENDS,
         "slot_reserved": request["slot_reserved"],
         "receive_kept": request["receive_kept"],
+        "divided": header["flags"] & WHOLE != WHOLE,
+        "ends": header["flags"] & END != 0,
         "target_generation": request["target_generation"],
     }
     assert answer["counters"] == [0, 0, 0]
     assert (answer["silent"], checked["dropped"], checked["context"]) == (0, 0, header["resource_index"] & 0xFF)
     assert checked["has_payload"] == (header["payload_length"] != 0)
     immediate = header["flags"] & (HEADER_DATA | START) == HEADER_DATA | START
-    assert answer["event"] == {
+    event = answer["event"]
+    if not header["flags"] & START:
+        # Refused: the last packet of nothing may bring along what another message left there.
+        event |= {"data": 0, "flags": TAGGED_EVENT if opcode in TAGGED else 0}
+    assert event == {
         "reserved": request["reserved"],
         "context": request["receiver"],
         "generation": request["generation"],
@@ -186,14 +195,15 @@ def check_memory(verdict, header, checked):
     is_atomic = header["opcode"] not in SENDS
     fetches = header["opcode"] == TSEND_FETCH
     has_operand = int(bool(verdict.operand))
-    assert (memory["address"], memory["length"]) == (header["buffer_offset"], header["request_length"])
+    place = header["buffer_offset"] if header["flags"] & WHOLE == WHOLE else verdict.offset
+    assert (memory["address"], memory["length"]) == (place, verdict.length)
     assert memory["context"] == checked["answer"]["event"]["context"]
     assert memory["kind"].value == (ATOMIC_KIND if is_atomic else WRITE_KIND)
     assert (memory["has_operand"], memory["has_compare"], memory["returns_data"]) == (has_operand, 0, fetches)
     if is_atomic:
         assert (memory["op"], memory["datatype"]) == (verdict.op, verdict.datatype)
     assert (job["has_operand"], job["has_compare"], job["operand"]["skip"]) == (has_operand, 0, 0)
-    assert job["operand"]["length"] == header["request_length"]
+    assert job["operand"]["length"] == verdict.length
     assert checked["answer"]["returns_data"] == fetches
     assert checked["answer"]["copied"] == (fetches and memory["length"] > 16)
 
@@ -227,7 +237,7 @@ class Senders:
             key, context = random.choice([100, 100, 100, 101, 101, 102, 103, 7]), random.choice([0, 0, 0, 2, 3, 1])
             place = random.choice([0, 64, 0x4000 - 24]) + (REGION if key == 101 else 0)
             same = {"memory_key": key, "buffer_offset": place, "resource_index": context}
-            self._parts[pdc] = random_parts(PAYLOAD, same)
+            self._parts[pdc] = random_parts(PAYLOAD, same, [*WITH_KEY, *IN_PARTS])
         if random.random() < 0.1:
             header = message(random.choice([0, 1, 2, 0xF]), flags=random.choice([WHOLE, 2, 0x12]), memory_key=100)
         else:
@@ -240,8 +250,9 @@ class Senders:
         self._bench.send_part(header, pdc=pdc, epoch=self._epochs[pdc], reserved=reserved, dropped=int(dropped))
 
     def _judge(self, pdc, header, reserved):
+        is_message = header["opcode"] in IN_PARTS
         checked = self._bench.model.check(FrameHeader(**header), bytes(header["payload_length"]))
-        message, checked = follow_message(self._messages[pdc], FrameHeader(**header), checked, bool(reserved))
+        message, checked = follow_message(self._messages[pdc], FrameHeader(**header), checked, reserved or is_message)
         self._messages[pdc] = None if header["flags"] & END else message
         self.expected.append((header, checked, message))
 
@@ -263,13 +274,20 @@ async def packets_pass_where_they_continue_their_message(dut, pace, sink_pace):
             assert (answer["return_code"], answer["executed"]) == (verdict, 0), (header, verdict)
             continue
         assert (answer["return_code"], answer["executed"]) == (OK, 1), (header, verdict)
-        assert (seen["memory"]["address"], seen["memory"]["length"]) == (verdict.address, verdict.length)
+        is_message = header["opcode"] in IN_PARTS
+        place = verdict.offset if is_message else verdict.address
+        if not is_message or message_of_it is not None:
+            assert (seen["memory"]["address"], seen["memory"]["length"]) == (place, verdict.length)
+        assert seen["message"]["divided"] == (is_message and message_of_it is not None)
+        assert not seen["message"]["divided"] or seen["message"]["ends"] == bool(header["flags"] & END)
         assert (answer["length"], answer["request_length"]) == (verdict.length, header["request_length"])
         assert answer["continues"] == (message_of_it is not None and not header["flags"] & START)
         if answer["continues"] and header["flags"] & END and message_of_it.data is not None:
             event = answer["event"]
             assert (event["data"], event["length"]) == (message_of_it.data, header["request_length"])
-            assert (event["address"], event["flags"]) == (verdict.address - verdict.offset, IMMEDIATE_EVENT)
+            tagged = TAGGED_EVENT if header["opcode"] in TAGGED else 0
+            assert event["flags"] == IMMEDIATE_EVENT | tagged
+            assert is_message or event["address"] == verdict.address - verdict.offset
             told += 1
     assert told > 10
     assert {OK, 3, 0x17, 0x18, 0x1C, 0x1D} <= codes

@@ -3,21 +3,16 @@
 The model's MatchUnit decides the fate of each, where nothing else happens at the same time; and otherwise
 accounts of what was sent and received. Parameters: see target_environment.
 
-Covers ``target/receivers.py``.
+Covers ``target/receivers.py`` and ``messages/open_receives.py``.
 """
 
 import random
 from collections import Counter
 from itertools import pairwise
-from types import SimpleNamespace
 
 import cocotb
-from amoeba_model.nic.match_unit import MatchUnit
-from amoeba_model.nic.matching import Receive
-from amoeba_model.nic.receives import ReceiveOrder
 from amoeba_model.registers import Counter as NicCounter
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import ReturnCode
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from tests.hw.target.environment import (
@@ -25,14 +20,12 @@ from tests.hw.target.environment import (
     PACES,
     PAYLOAD,
     PID,
-    RINGS,
     SLOTS,
     WHOLE,
     WINDOW,
     Initiator,
     answers_then_nacks,
     event_entry,
-    expected_memory,
     plain,
     request,
 )
@@ -44,13 +37,10 @@ from tests.hw.target.message_environment import (
     CANCEL,
     CANCELLED,
     CONTEXTS_USED,
-    DIRECTED,
     DISABLED,
     FOUND,
-    HOST_UNSUCCESS,
     INITIATOR_ERROR,
-    LOCAL_BAD_DESCRIPTOR,
-    MULTI,
+    MSG_ERROR,
     NO_MATCH,
     NO_MATCH_EVENT,
     NO_OP,
@@ -79,87 +69,8 @@ from tests.hw.target.message_environment import (
     prepared,
     receive,
 )
-from tests.hw.target.rules import MESSAGES
-
-
-class Reference:
-    """One step after the other, as the model does it: what is executed, written, answered and counted."""
-
-    def __init__(self, bench):
-        self._bench = bench
-        self.counters = Counter()
-        core = SimpleNamespace(parameters=bench.parameters, counters=self.counters)
-        self.unit, self.context = MatchUnit(core, bench.contexts), bench.contexts[0]
-        self.lists = self.unit.lists(self.context)
-        self.memory, self.codes, self.events, self.orders = [], [], [], []
-        self.held = []
-        """Slots that were handed to the driver."""
-        self._results = 0
-
-    def arrive(self, header, payload, pdc):
-        checked = self._bench.checker.check(FrameHeader(**header), payload)
-        arrival = checked
-        if not isinstance(checked, ReturnCode):
-            receiver = self._bench.contexts[header["resource_index"]].receiver
-            assert receiver is self.context
-            arrival = self.unit.arrive(receiver, FrameHeader(**header), checked)
-        if isinstance(arrival, ReturnCode):
-            self.codes.append(int(arrival))
-            return
-        self.memory.append(expected_memory(checked, pdc, header))
-        failed = self._bench.results[self._results] is None
-        self._results += 1
-        self.codes.append(HOST_UNSUCCESS if failed else OK)
-        if arrival.report is not None:
-            if failed:
-                arrival.report.status = ReturnCode.HOST_UNSUCCESS_CMPL
-            self._report(arrival.report)
-            if arrival.counter:
-                self.orders.append((arrival.counter, int(arrival.report.status != OK), arrival.receiver.number))
-
-    def take(self, fields):
-        flags = fields.get("flags", 0)
-        wanted = Receive(
-            tagged=bool(flags & TAGGED),
-            tag=fields.get("tag", 0),
-            ignore=fields.get("ignore", 0),
-            source=(fields["source_ip"], fields["source_context"]) if flags & DIRECTED else None,
-            target=fields["target_context"] if flags & ADDRESSED else None,
-            context=fields.get("context", 0),
-            address=fields["address"],
-            space=fields["length"],
-            multi=bool(flags & MULTI),
-            least_space=fields.get("least_space", 0),
-            counter=fields.get("counter", 0),
-        )
-        known = fields["opcode"] in (RECEIVE, PEEK, TAKE, CANCEL) and flags < 16
-        order = ReceiveOrder(fields["opcode"], wanted, ReturnCode(OK if known else LOCAL_BAD_DESCRIPTOR), 0)
-        report = self.unit.take(self.context, order)
-        while report is not None:
-            self._report(report)
-            looks_again = fields["opcode"] == RECEIVE and not report.released
-            report = self.unit.take(self.context, order) if looks_again else None
-
-    def release(self):
-        """Let the driver release a slot."""
-        slot = self.held.pop(random.randrange(len(self.held)))
-        self.lists.release_slot(slot)
-        self._bench.sources["slot_releases"].send({"context": 0, "slot": slot})
-
-    def _report(self, report):
-        message = report.message
-        index = len(self.events)
-        entry = dict.fromkeys(("data", "tag", "length", "ip", "initiator", "pdc", "slot", "target"), 0)
-        if message is not None:
-            entry |= {"data": message.data or 0, "tag": message.tag, "length": message.length}
-            entry |= {"ip": message.source[0], "initiator": message.source[1], "pdc": message.source_pdc}
-            entry |= {"slot": message.slot if report.in_slot else 0, "target": message.target}
-        entry |= {"context": report.user_context, "address": report.address, "zeros": bytes(12)}
-        entry |= {"kind": int(report.kind), "status": int(report.status)}
-        entry["flags"] = report.flags() | (~index >> RINGS[0][1] & 1) << 7
-        self.events.append(entry)
-        if report.in_slot and report.kind not in (FOUND, ARRIVED):
-            self.held.append(message.slot)
+from tests.hw.target.message_reference import Reference
+from tests.hw.target.rules import END, MESSAGES, START
 
 
 def random_message():
@@ -175,6 +86,27 @@ def random_message():
     if opcode in (RENDEZVOUS_SEND, RENDEZVOUS_TSEND):
         return fields | {"length": 32, "buffer_offset": random.choice([0, 40, 1 << 20])}
     return fields | {"length": random.choice([0, 1, 40, 64, PAYLOAD])}
+
+
+def random_message_in_parts():
+    """Fields of the packets of one message; some have a packet too few, a wrong one, or another message between."""
+    target = random.choice([0, *SHARING])
+    sizes = [random.choice([1, 40, 64, PAYLOAD]) for _ in range(random.choice([2, 2, 3]))]
+    same = {"resource_index": target, "pid_on_fep": PID + target, "opcode": random.choice([SEND, TAGGED_SEND])}
+    same |= {"memory_key": random.randrange(3), "initiator": random.randrange(2), "length": sum(sizes)}
+    same |= {"message_id": random.getrandbits(16), "buffer_offset": random.getrandbits(64)}
+    parts = []
+    for number, size in enumerate(sizes):
+        flags = START | random.choice([0, HEADER_DATA]) if number == 0 else 0
+        data = size << 32 | sum(sizes[:number]) if number else random.getrandbits(64)
+        flags |= END if number == len(sizes) - 1 else 0
+        parts.append(same | {"payload": size, "flags": flags, "header_data": data})
+    if random.random() < 0.4:
+        place = random.randrange(1, len(parts))
+        wrong = parts[place] | {"memory_key": 3}
+        between = {"opcode": NO_OP, "length": 0, "payload": 0}
+        parts[place:] = random.choice([[], [wrong], [between, *parts[place:]], [random_message(), *parts[place:]]])
+    return parts
 
 
 def random_receive():
@@ -216,6 +148,8 @@ BEGINNING = [  # receive descriptors, or messages: every kind of event, once
 def random_step(reference, sender):
     """Never more than there is surely space for: what has to wait is other tests'."""
     lists = reference.lists
+    if lists.free_slots > 1 and random.random() < 0.3:
+        return [], random_message_in_parts()
     if random.random() < 0.5 and not lists.free_slots:
         fields = random_message()
         header = FrameHeader(**request(**fields)[0] | sender.fields)
@@ -283,6 +217,43 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
         messages_matched=counters[NicCounter.MESSAGES_MATCHED],
         messages_unexpected=counters[NicCounter.MESSAGES_UNEXPECTED],
     )
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def whatever_ends_a_message_of_several_packets_is_told(dut):
+    bench = await prepared(dut)
+    reference, sender = Reference(bench), Initiator(bench)
+    await opened(bench, sender)
+    length = {"length": 100}
+    first = {"opcode": SEND, "payload": 40, "flags": START, "message_id": 7} | length
+    last = first | {"payload": 60, "flags": END, "header_data": 60 << 32 | 40}
+    enders = [
+        last,
+        last | {"message_id": 8},
+        first,
+        {"opcode": WRITE},
+        {"opcode": NO_OP, "length": 0},
+        {"opcode": SEND},
+        {"opcode": MSG_ERROR, "flags": END, "length": 0},
+        {"opcode": NO_OP, "length": 0, "is_control": 1, "flags": 0},
+    ]
+    for number, ender in enumerate(enders):
+        descriptors = [receive(context=number, address=BUFFER + 4096 * number)]
+        descriptors += [receive(context=100)] if ender.get("opcode") == SEND else []
+        bench.post(*descriptors)
+        await bench.settle(150)
+        for fields in descriptors:
+            reference.take(fields)
+        sent = [sender.send(**fields) for fields in (first, ender, last)]
+        await bench.settle(150)
+        bench.post(receive(CANCEL, context=100))
+        await bench.settle(150)
+        for header, payload in sent[: 2 if ender.get("is_control") else 3]:  # the PDC is closed
+            reference.arrive(header, payload, 0)
+        reference.take(receive(CANCEL, context=100))
+        assert events_of(bench, 0, len(reference.events) + 1) == [*reference.events, None], ender
+        assert plain(bench.executed) == reference.memory, ender
+    assert [answer["return_code"] for answer in answers_then_nacks(bench)][: len(reference.codes)] == reference.codes
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

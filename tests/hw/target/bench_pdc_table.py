@@ -2,8 +2,8 @@
 
 Parameters: ``pdcs``, ``window``, ``out_of_order_entries``, ``contexts``.
 
-Covers ``target/closing_order.py``, ``target/gap_store.py``, ``target/gap_payloads.py``, ``target/pdc_commands.py``
-and ``target/sequence.py``.
+Covers ``target/closing_order.py``, ``target/gap_store.py``, ``target/gap_payloads.py``, ``target/idle_pdcs.py``,
+``target/pdc_commands.py`` and ``target/sequence.py``.
 """
 
 import random
@@ -30,7 +30,7 @@ from tests.hw.target.pdc_environment import (
     Senders,
     packet,
 )
-from tests.hw.target.rules import MESSAGES, NO_PDC_AVAIL, Verdict
+from tests.hw.target.rules import END, MESSAGES, NO_PDC_AVAIL, START, Verdict
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -182,6 +182,30 @@ async def idle_pdcs_are_given_away_only_when_there_is_no_other(dut):
         for number in range(2, 5):
             psn = bench.rules.table[number].expected
             assert bench.send(packet(senders[number], psn, pdc=number)).kind == "accepted"
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def an_idle_pdc_in_the_middle_of_a_message_is_given_away_last(dut):
+    bench = Bench(dut)
+    await start(dut)
+    for number in range(PDCS):
+        bench.send(packet((7, number), 5, 5))
+    for number in (3, 2, 6):
+        bench.send(packet((7, number), 6, pdc=number, flags=START))
+    bench.send(packet((7, 6), 7, pdc=6, flags=END))  # the message is over
+    await bench.fall_idle()
+    opened = [bench.send(packet((9, number), 0, 0)).pdc for number in range(PDCS - 2)]
+    assert opened == [number for number in range(PDCS) if number not in (2, 3)]
+    # A packet keeps it, be it one received before.
+    assert bench.send(packet((7, 2), 6, pdc=2, flags=START)).kind == "duplicate"
+    assert bench.send(packet((10, 0), 0, 0)).pdc == 3
+    assert bench.send(packet((10, 1), 0, 0)).nack == (NO_PDC_AVAIL, 0, 0xFFFF)
+    await bench.fall_idle()
+    await bench.expel(2)  # which ends its message
+    opened = [bench.send(packet((11, number), 0, 0)).pdc for number in range(PDCS)]
+    assert opened == [0, 1, *range(3, PDCS), 2]
     await bench.settle()
     bench.check()
 

@@ -3,9 +3,10 @@
 import random
 from typing import NamedTuple
 
-__all__ = ["Part", "random_parts"]
+__all__ = ["WITH_KEY", "Part", "random_parts"]
 
-WRITE, COMPARE_ATOMIC, LONG_ATOMIC, LONG_FETCHING = 1, 0x30, 0x31, 0x32
+WRITE, SEND, TAGGED_SEND, COMPARE_ATOMIC, LONG_ATOMIC, LONG_FETCHING = 1, 5, 9, 0x30, 0x31, 0x32
+WITH_KEY = (WRITE, WRITE, LONG_ATOMIC, LONG_FETCHING, COMPARE_ATOMIC)
 START, END, HEADER_DATA, DELIVERY_COMPLETE = 1, 2, 4, 0x20
 SUM, CSWAP, UINT64 = 2, 0xD, 7
 FIELDS = (
@@ -31,14 +32,15 @@ class Part(NamedTuple):
         return header if self.lie is None else header | {self.lie[0]: header[self.lie[0]] ^ self.lie[1]}
 
 
-def random_parts(payload, same):
-    """The packets of a WRITE or an atomic; ``same``: fields that all of them have."""
-    opcode = random.choice([WRITE, WRITE, LONG_ATOMIC, LONG_FETCHING, COMPARE_ATOMIC])
+def random_parts(payload, same, opcodes=WITH_KEY):
+    """The packets of a message with one of these opcodes; ``same``: fields that all of them have."""
+    opcode = random.choice(opcodes)
+    is_atomic = opcode not in (WRITE, SEND, TAGGED_SEND)
     vectors = 2 if opcode == COMPARE_ATOMIC else 1
-    small = 1 if opcode == WRITE else 24
+    small = 24 if is_atomic else 1
     sizes = [random.choice([small, 8, payload // vectors]) for _ in range(random.choice([2, 2, 3, 5]))]
     codes = {"atomic_opcode": CSWAP if opcode == COMPARE_ATOMIC else SUM, "atomic_datatype": UINT64}
-    same = {**same, **(codes if opcode != WRITE else {})}
+    same = {**same, **(codes if is_atomic else {})}
     same |= {"message_id": random.getrandbits(16), "initiator": random.getrandbits(32)}
     flags, data = random.choice([0, HEADER_DATA]), random.getrandbits(64)
     wrong = random.choice([None, None, *range(len(sizes))])

@@ -204,6 +204,8 @@ class Bench:
         """The context whose event ring and slots a request needs, and their states; "none" for unneeded ones."""
         context = h["resource_index"]
         is_message = h["opcode"] in MESSAGES and not h["is_control"]
+        if is_message and not h["flags"] & START:
+            return self.receivers[context] if context < CONTEXTS else context, "none", "none"
         if is_message and context < CONTEXTS:
             context = self.receivers[context]
         if h["is_control"] or context is None or context >= CONTEXTS:
@@ -212,7 +214,7 @@ class Bench:
         has_data = h["flags"] & HEADER_DATA if h["flags"] & START else data_pending
         reports = has_data and h["flags"] & END
         events = self.events[context] if reports or slots != "none" else "none"
-        if h["opcode"] not in SENDS | RENDEZVOUS:
+        if h["opcode"] not in SENDS | RENDEZVOUS or not h["flags"] & END:
             slots = "none"
         if slots == "blocked" and h["opcode"] in SENDS and meets(h["memory_key"]):
             slots = "kept"

@@ -54,6 +54,8 @@ class Pdc:
     message: object = None
     """The message that has begun, as the bench keeps it."""
     proven: bool = False
+    unfinished: bool = False
+    """The request that was accepted last has no END."""
     accepted: list = field(default_factory=list)
     """psns accepted since it was opened; given as answers in this order."""
 
@@ -75,6 +77,8 @@ class Sequence:
         self.window = window
         self._closing = []
         """Numbers of PDCs that are closed, not proven or idle, in the order of closing, opening and falling idle."""
+        self._unfinished = set()
+        """Numbers of those that are idle in the middle of a message."""
 
     def number_of(self, sender):
         return next(iter(self._of(sender)), None)
@@ -85,7 +89,9 @@ class Sequence:
     def fall_idle(self):
         """Nothing has come of any PDC for a long time."""
         self.fall_late()
-        self._closing += [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
+        idle = [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
+        self._closing += [n for n in idle if not self.table[n].unfinished]
+        self._unfinished |= {n for n in idle if self.table[n].unfinished}
 
     def fall_late(self):
         """A kept packet has waited for a timeout."""
@@ -105,6 +111,10 @@ class Sequence:
         pdc = self.table[number]
         if pdc and not pdc.closed:
             pdc.closed = pdc.expelled = True
+            pdc.unfinished = False
+            if number in self._unfinished:
+                self._unfinished.remove(number)
+                self._closing.append(number)
             self._throw_away(number)
 
     def _throw_away(self, number):
@@ -169,6 +179,7 @@ class Sequence:
             pdc.job, pdc.context = h["job_id"], h["resource_index"]
         if not pdc.closed and pdc.proven and number in self._closing:
             self._closing.remove(number)
+        self._unfinished.discard(number)
         ahead = signed(psn - pdc.expected)
         # The last packet of an opening: this one can have been that of another only.
         former = h["is_control"] and ahead != -1 and not 0 <= ahead < self.window
@@ -200,6 +211,7 @@ class Sequence:
             pdc.data_pending = bool(h["flags"] & HEADER_DATA)
         if h["flags"] & END:
             pdc.data_pending = False
+        pdc.unfinished = not (h["is_control"] or h["flags"] & END)
         if h["is_control"]:
             pdc.closed = True
             self._throw_away(number)
@@ -231,12 +243,13 @@ class Sequence:
         kept = {n for n, owner in enumerate(self.owners) if owner in self.enabled and owner != context}
         own = [n for n in self._of(sender) if n in self._closing]
         free = [n for n, pdc in enumerate(self.table) if pdc is None]
-        number = next((n for n in own + free + self._closing if n not in kept), None)
+        number = next((n for n in own + free + self._closing + sorted(self._unfinished) if n not in kept), None)
         if number is None:
             return None
         if number in self._closing:
             self._closing.remove(number)
         self._closing.append(number)
+        self._unfinished.discard(number)
         self._throw_away(number)
         old = self.table[number]
         if old and old.proven:

@@ -61,8 +61,6 @@ _UNSUPPORTED = ReturnCode.AMO_UNSUPPORTED_OP
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        ({"length": PAYLOAD + 1}, _BAD),
-        ({"opcode": DescriptorOpcode.TAGGED_SEND, "length": PAYLOAD + 1}, _BAD),
         ({"opcode": DescriptorOpcode.RENDEZVOUS_SEND, "length": 31}, _BAD),
         ({"opcode": DescriptorOpcode.RENDEZVOUS_TAGGED_SEND, "length": 33}, _BAD),
         ({"opcode": DescriptorOpcode.RENDEZVOUS_SEND, "length": 32, "flags": INLINE}, _BAD),

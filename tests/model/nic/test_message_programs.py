@@ -44,9 +44,11 @@ def test_random_programs_do_what_two_plain_lists_say_in_a_nic_of_the_default_siz
 SEND, TAGGED_SEND = DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND
 
 
-def _arrive_at_home(self: Matcher, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
+def _arrive_at_home(
+    self: Matcher, header: FrameHeader, request: MemoryRequest, pdc: int
+) -> Arrival | ReturnCode:
     """In the lists of the context that the message is for, whoever's receives it should meet."""
-    return self._unit.arrive(self._contexts[header.resource_index], header, request)
+    return self._unit.arrive(self._contexts[header.resource_index], header, request, pdc)
 
 
 @pytest.mark.parametrize(

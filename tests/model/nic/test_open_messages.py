@@ -205,7 +205,7 @@ def test_a_first_packet_that_is_no_part_is_refused(bench: Bench, size: int) -> N
 
 
 def test_other_messages_have_one_packet(bench: Bench) -> None:
-    for opcode in {*range(64)} - {1, RequestOpcode.MSG_ERROR, 0x30, 0x31, 0x32}:
+    for opcode in {*range(64)} - {1, 5, 9, RequestOpcode.MSG_ERROR, 0x30, 0x31, 0x32}:
         for flags in (0, START, END):
             answer = bench.stranger.ask(bytes(8), opcode=opcode, flags=flags, request_length=16)
             assert answer.header.return_code == OP_VIOLATION, (opcode, flags)

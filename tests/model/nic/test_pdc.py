@@ -11,7 +11,16 @@ import pytest
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, KeyFlags
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
-from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import (
+    AtomicDatatype,
+    AtomicOpcode,
+    NackCode,
+    RequestOpcode,
+    ResponseOpcode,
+    ReturnCode,
+    SesFlags,
+    message_place,
+)
 
 from tests.support.raw_driver import ALL_RIGHTS, Buffer, Pair
 from tests.support.stranger import Stranger
@@ -134,6 +143,39 @@ def test_idle_pdcs_are_given_away_when_the_table_is_full_the_one_unused_longest_
     assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 2)]
     after(34)
     assert [first(spdcid).spdcid for spdcid in (16, 17, 18, 19)] == [1, 0, 2, 3]
+
+
+def test_an_idle_pdc_in_the_middle_of_a_message_is_given_away_last(make_model_pair: MakePair) -> None:
+    stranger = Stranger(make_model_pair(NicParameters(target_pdcs=4)))
+    region = addressed_by_offset(stranger.pair)
+    stranger.pair.target.set("device", retransmit_limit=0)
+    message = {"opcode": RequestOpcode.WRITE, "request_length": 16, "buffer_offset": 0, "message_id": 5}
+
+    def first(spdcid: int) -> FrameHeader:
+        (answer,) = say(stranger, stranger.header(spdcid=spdcid, psn=900, dpdcid=0))
+        return answer
+
+    def part(flags: SesFlags, psn: int, place: int) -> FrameHeader:
+        fields = {**message, "flags": flags, "header_data": place}
+        (answer,) = say(stranger, stranger.header(spdcid=11, psn=psn, syn=False, dpdcid=1, **fields), ONE)
+        return answer
+
+    def fall_idle() -> None:
+        until = stranger.device.cycles + 33 * stranger.pair.target.get("device", "retransmit_timeout")
+        while stranger.device.cycles < until:
+            stranger.pair.run(1)
+
+    assert [first(spdcid).spdcid for spdcid in (10, 11, 12, 13)] == [0, 1, 2, 3]
+    assert part(SesFlags.START_OF_MESSAGE, 901, 0).return_code == ReturnCode.OK
+    fall_idle()
+    assert [first(spdcid).spdcid for spdcid in (14, 15, 16)] == [0, 2, 3]
+    assert part(SesFlags.END_OF_MESSAGE, 902, message_place(8, 8)).return_code == ReturnCode.OK
+    assert region[:16] == ONE + ONE
+    assert nacks([first(17)]) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
+    # It is not kept when there is no other.
+    assert part(SesFlags.START_OF_MESSAGE, 903, 0).return_code == ReturnCode.OK
+    fall_idle()
+    assert [first(spdcid).spdcid for spdcid in (17, 18, 19, 20)] == [0, 2, 3, 1]
 
 
 def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair) -> None:
