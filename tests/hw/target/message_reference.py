@@ -1,4 +1,4 @@
-"""What becomes of messages and receive descriptors at a target, one after the other, as the model decides."""
+"""Messages and receive descriptors at a target, one after the other, as the model decides on them."""
 
 import random
 from collections import Counter
