@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import itertools
 import subprocess
 import sys
@@ -125,11 +126,27 @@ def test_the_model_and_driver_start_without_hardware_packages():
 
 
 @functools.cache
-def _files() -> dict[PurePosixPath, ast.Module]:
-    """The project's Python files by their path: those that git knows, and new ones that it does not ignore."""
+def _paths() -> list[PurePosixPath]:
+    """The project's Python files: those that git knows, and new ones that it does not ignore."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return {PurePosixPath(name): ast.parse((ROOT / name).read_text()) for name in names if (ROOT / name).exists()}
+    return [PurePosixPath(name) for name in names if (ROOT / name).exists()]
+
+
+@functools.cache
+def _files() -> dict[PurePosixPath, ast.Module]:
+    """The project's Python files by their path, parsed: seconds, so that collection needs the paths alone."""
+    return {path: ast.parse((ROOT / path).read_text()) for path in _paths()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_collection_of_trees() -> Iterator[None]:
+    """Two million nodes slow down each garbage collection: none runs here, and none finds the nodes afterwards."""
+    gc.disable()
+    yield
+    _files.cache_clear()
+    _trees.cache_clear()
+    gc.enable()
 
 
 def _module(path: PurePosixPath) -> str:
@@ -186,7 +203,7 @@ def _between(folder: PurePosixPath) -> dict[str, dict[str, tuple[PurePosixPath, 
 
 
 def _folders() -> list[PurePosixPath]:
-    return sorted({folder for path in _files() for folder in path.parents})
+    return sorted({folder for path in _paths() for folder in path.parents})
 
 
 def test_imports_of_all_kinds_are_seen():
@@ -217,7 +234,7 @@ def test_an_import_that_is_not_written_out_is_refused(source):
 
 
 def test_every_folder_with_python_files_has_its_floor_in_the_house():
-    assert {path.parts[0] for path in _files()} == set(HOUSE)
+    assert {path.parts[0] for path in _paths()} == set(HOUSE)
     TopologicalSorter(HOUSE).prepare()  # raises CycleError if the table itself runs in a circle
 
 
@@ -275,7 +292,7 @@ def _driver_arrows() -> Iterator[tuple[str, str]]:
 
 
 def test_every_folder_of_the_driver_has_its_floor():
-    folders = {_part(_module(path)) for path in _files() if path.parts[0] == "driver"}
+    folders = {_part(_module(path)) for path in _paths() if path.parts[0] == "driver"}
     assert folders - {"", *WINGS} == set(FLOORS)
     TopologicalSorter(FLOORS).prepare()  # raises CycleError if the table itself runs in a circle
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from amoeba import BindFlags, Fabric, Progress, WaitObj, open_cluster
+from amoeba_model.parameters import NicParameters
 
 AUTO = Progress.FI_PROGRESS_AUTO
 LONG = 60
@@ -14,9 +15,9 @@ LONG = 60
 
 
 @contextlib.contextmanager
-def automatic_cluster(kind: str) -> Iterator[Fabric]:
+def automatic_cluster(kind: str, parameters: NicParameters | None) -> Iterator[Fabric]:
     """Two NICs of this kind. Afterwards there is no thread, nor did they reach for what they may not."""
-    with open_cluster([kind] * 2, rtl_options={"host_latency": 40}, progress=AUTO) as opened:
+    with open_cluster([kind] * 2, parameters, rtl_options={"host_latency": 40}, progress=AUTO) as opened:
         yield opened
         with contextlib.nullcontext() if opened.closed else opened.frozen():
             faults = [] if opened.closed else [fault for device in opened.devices for fault in device.faults()]

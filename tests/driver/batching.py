@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from amoeba import CqFormat, MrAccess, open_cluster
+from amoeba_model.parameters import NicParameters
 
 from tests.driver.endpoints import Side
 
@@ -60,8 +61,8 @@ def scene_on(fabric, *, tx_size: int = 64, dtype=np.uint64) -> Scene:
 
 
 @contextmanager
-def opened(kinds: str, **options) -> Iterator[Scene]:
+def opened(kinds: str, parameters: NicParameters | None = None, **options) -> Iterator[Scene]:
     """On NICs of these kinds; no DMA access of theirs has been refused at the end."""
-    with open_cluster(kinds.split(","), rtl_options={"host_latency": 40}) as fabric:
+    with open_cluster(kinds.split(","), parameters, rtl_options={"host_latency": 40}) as fabric:
         yield scene_on(fabric, **options)
         assert [fault for device in fabric.devices for fault in device.faults()] == []

@@ -1,12 +1,13 @@
 """Two NICs on one network, and objects to program them with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 import numpy as np
 import pytest
 from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices.devices import DEVICE_KINDS
+from amoeba_model.parameters import NicParameters
 
 from tests.driver.automatic import all_threads_of_progress, threads_of_others
 from tests.driver.connections import Party, listen
@@ -35,11 +36,16 @@ def keep() -> Callable[[T], T]:
     return hold
 
 
+@pytest.fixture
+def build_of(rtl_parameters) -> Callable[[Collection[str]], NicParameters | None]:
+    """A function: the build of NICs of one kind or several, which on models alone is the default one."""
+    return lambda kinds: rtl_parameters if "rtl" in kinds else None
+
+
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request, keep, rtl_parameters) -> Iterator[Fabric]:
+def fabric(request, keep, build_of) -> Iterator[Fabric]:
     """Two NICs of the same kind."""
-    parameters = rtl_parameters if request.param == "rtl" else None
-    with open_cluster([request.param] * 2, parameters, rtl_options={"host_latency": 40}) as opened:
+    with open_cluster([request.param] * 2, build_of(request.param), rtl_options={"host_latency": 40}) as opened:
         yield opened
         if not opened.closed:
             assert [fault for device in opened.devices for fault in device.faults()] == []

@@ -7,6 +7,7 @@ from amoeba.devices.addresses import ip_of, mac_of
 from amoeba.devices.devices import attach, open_device
 from amoeba.nic.nic import Nic
 from amoeba_model.network import Network
+from amoeba_model.parameters import NicParameters
 
 SOON = Retransmission(timeout=2000, limit=2)
 """A silent peer is given up after 14,000 cycles."""
@@ -15,9 +16,10 @@ SOON = Retransmission(timeout=2000, limit=2)
 class Machines:
     """Two NICs, numbered 0 and 1."""
 
-    def __init__(self, kind: str, stack: ExitStack) -> None:
+    def __init__(self, kind: str, parameters: NicParameters | None, stack: ExitStack) -> None:
         self.network = Network()
-        self.devices = [stack.enter_context(open_device(kind, rtl_options={"host_latency": 40})) for _ in range(2)]
+        options = {"host_latency": 40}
+        self.devices = [stack.enter_context(open_device(kind, parameters, rtl_options=options)) for _ in range(2)]
         for number, device in enumerate(self.devices):
             attach(device, self.network, mac_of(number))
 

@@ -3,6 +3,7 @@
 Covers ``spread/cluster.py`` and ``spread/worker.py``.
 """
 
+import importlib.util
 import socket
 import sys
 import time
@@ -15,10 +16,14 @@ from amoeba_tools.spread.cluster import Cluster
 from tests.tools import spread_jobs
 from tests.tools.test_spread import EVERYTHING, numbered
 
-distributed = pytest.importorskip("distributed", reason="clusters need the extra amoeba-nic[cluster]")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="clusters need the extra amoeba-nic[cluster]"
+)
 
 
 def open_cluster(workers, threads):
+    import distributed  # a second, which collection does without
+
     return distributed.LocalCluster(
         n_workers=workers, threads_per_worker=threads, processes=True, host="127.0.0.1",
         dashboard_address="127.0.0.1:0",

@@ -144,8 +144,9 @@ PROGRESS = pytest.mark.parametrize("progress", list(Progress)[1:], ids=lambda pr
 
 
 @pytest.fixture
-def work(kinds, progress):
-    with open_cluster(kinds.split(","), progress=progress, rtl_options={"host_latency": 40}) as fabric:
+def work(kinds, build_of, progress):
+    options = {"host_latency": 40}
+    with open_cluster(kinds.split(","), build_of(kinds), progress=progress, rtl_options=options) as fabric:
         made = Work(fabric)
         made.post_all()  # which opens what is opened once
         made.exchange()

@@ -22,9 +22,9 @@ from tests.driver.machines import Machines
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
+def machines(request: pytest.FixtureRequest, build_of) -> Iterator[Machines]:
     with ExitStack() as stack:
-        yield Machines(request.param, stack)
+        yield Machines(request.param, build_of(request.param), stack)
 
 
 def add_and_write(client: Side, server: Side, keep) -> None:

@@ -25,9 +25,9 @@ ON_MODEL = pytest.mark.parametrize("machines", ["model"], indirect=True)
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def machines(request: pytest.FixtureRequest) -> Iterator[Machines]:
+def machines(request: pytest.FixtureRequest, build_of) -> Iterator[Machines]:
     with ExitStack() as stack:
-        yield Machines(request.param, stack)
+        yield Machines(request.param, build_of(request.param), stack)
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def test_messages_are_counted_where_they_are_sent(fabric, keep, counts):
 
 
 @pytest.mark.parametrize("kind", DEVICE_KINDS)
-def test_each_request_of_a_batch_counts(kind):
-    with open_cluster([kind] * 3, rtl_options={"host_latency": 40}) as fabric:
+def test_each_request_of_a_batch_counts(kind, build_of):
+    with open_cluster([kind] * 3, build_of(kind), rtl_options={"host_latency": 40}) as fabric:
         numbers = fabric.nics[0].executed = [0] * len(Executed)
         scene = scene_on(fabric)
         indices = np.arange(200) % 64

@@ -66,10 +66,13 @@ class Trio:
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def devices(request: pytest.FixtureRequest) -> Iterator[list]:
+def devices(request: pytest.FixtureRequest, build_of) -> Iterator[list]:
+    options = {"host_latency": 40}
     with ExitStack() as stack:
         kinds = (request.param, "model", "model")
-        yield [stack.enter_context(open_device(kind, rtl_options={"host_latency": 40})) for kind in kinds]
+        builds = [build_of(kind) for kind in kinds]
+        opened = [open_device(kind, build, rtl_options=options) for kind, build in zip(kinds, builds, strict=True)]
+        yield [stack.enter_context(device) for device in opened]
 
 
 @pytest.fixture

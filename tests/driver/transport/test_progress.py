@@ -59,8 +59,8 @@ ONE = np.uint64(1)
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request):
-    with automatic_cluster(request.param) as opened:
+def fabric(request, build_of):
+    with automatic_cluster(request.param, build_of(request.param)) as opened:
         yield opened
 
 

@@ -18,8 +18,8 @@ from tests.driver.endpoints import ON_MODEL, make_talkers
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request):
-    with automatic_cluster(request.param) as opened:
+def fabric(request, build_of):
+    with automatic_cluster(request.param, build_of(request.param)) as opened:
         yield opened
 
 

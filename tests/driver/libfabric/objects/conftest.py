@@ -12,8 +12,8 @@ def devices(request):
 
 
 @pytest.fixture
-def scene(devices):
-    with opened(devices) as scene:
+def scene(devices, build_of):
+    with opened(devices, build_of(devices)) as scene:
         yield scene
 
 

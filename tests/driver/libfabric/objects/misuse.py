@@ -16,9 +16,9 @@ PAIRS = (("model", "model"), ("rtl", "rtl"), ("model", "rtl"))
 
 
 @contextmanager
-def two_nics(kinds):
+def two_nics(kinds, parameters):
     """Two NICs, also of two kinds, whose accesses the host never refuses."""
-    with open_cluster(kinds, rtl_options={"host_latency": 40}) as opened:
+    with open_cluster(kinds, parameters, rtl_options={"host_latency": 40}) as opened:
         yield opened
         assert [fault for device in opened.devices for fault in device.faults()] == []
 

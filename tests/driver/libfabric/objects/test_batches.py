@@ -350,8 +350,8 @@ def test_a_status_that_is_used_again_says_what_became_of_the_second_batch(on_mod
 
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("with_nic", [True, False])
-def test_counters_count_operations_not_batches(kinds, with_nic, keep):
-    with opened(kinds) as scene:
+def test_counters_count_operations_not_batches(kinds, build_of, with_nic, keep):
+    with opened(kinds, build_of(kinds)) as scene:
         domain = scene.domain
         if not with_nic:
             for _ in range(domain.nic.parameters.event_counters):

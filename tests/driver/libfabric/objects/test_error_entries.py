@@ -89,8 +89,8 @@ def test_a_receive_that_failed_behind_one_that_did_not_is_found(fabric, keep):
 
 
 @pytest.mark.parametrize("kind", ["model", "rtl"])
-def test_b10_under_automatic_progress(kind, keep):
-    with automatic_cluster(kind) as fabric:
+def test_b10_under_automatic_progress(kind, build_of, keep):
+    with automatic_cluster(kind, build_of(kind)) as fabric:
         client, writes = counting(fabric.domain(0), keep, BindFlags.FI_WRITE, WaitObj.FI_WAIT_FD)
         server, receives = counting(fabric.domain(1), keep, BindFlags.FI_RECV, WaitObj.FI_WAIT_FD)
         connect(client, server)

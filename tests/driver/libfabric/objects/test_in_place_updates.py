@@ -82,6 +82,7 @@ def test_a5_slices_and_whole_arrays_of_a_window_add_up(kind):
     np.testing.assert_array_equal(run_team(program, [kind] * 3)[0], 30 * expected)
 
 
+@pytest.mark.full_build
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("sign", OPERATORS)
 def test_operators_do_on_every_nic_what_numpy_does(scene, sign):

@@ -95,8 +95,9 @@ class Two:
 
 
 @pytest.fixture(params=["model,model"])
-def cluster(request):
-    with open_cluster(request.param.split(","), rtl_options={"host_latency": 40}) as opened:
+def cluster(request, build_of):
+    kinds = request.param.split(",")
+    with open_cluster(kinds, build_of(kinds), rtl_options={"host_latency": 40}) as opened:
         yield opened
 
 

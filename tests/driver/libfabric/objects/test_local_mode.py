@@ -28,8 +28,8 @@ COPIED = {"write of 8 bytes", "atomic of one", "write_batch"}
 
 
 @pytest.fixture(params=[("model", "model"), ("rtl", "model")], ids="-".join)
-def fabric(request, keep):
-    with open_cluster(request.param, rtl_options={"host_latency": 40}) as opened:
+def fabric(request, keep, build_of):
+    with open_cluster(request.param, build_of(request.param), rtl_options={"host_latency": 40}) as opened:
         yield opened
         assert [fault for device in opened.devices for fault in device.faults()] == []
 

@@ -43,8 +43,8 @@ from tests.driver.libfabric.objects.misuse import (
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
-def fabric(request):
-    with two_nics(request.param) as opened:
+def fabric(request, build_of):
+    with two_nics(request.param, build_of(request.param)) as opened:
         yield opened
 
 
@@ -383,6 +383,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.full_build
 @pytest.mark.parametrize("datatype", NUMBERS, ids=lambda datatype: datatype.name)
 def test_one_number_does_as_operand_and_compare_value(watch, datatype):
     value, kind = NUMBERS[datatype]
@@ -412,6 +413,7 @@ def _written(domain):
     return found
 
 
+@pytest.mark.full_build
 def test_numbers_that_the_datatype_has_not_are_refused(watch):
     for value, datatype in (
         (-1, U64), (1 << 64, U64), (128, Datatype.FI_INT8), (1e39, Datatype.FI_FLOAT), (10**400, Datatype.FI_DOUBLE),
@@ -429,6 +431,7 @@ def test_numbers_that_the_datatype_has_not_are_refused(watch):
     watch.go_on()
 
 
+@pytest.mark.full_build
 def test_arrays_of_ml_dtypes_name_their_datatype(watch):
     if Datatype.FI_BFLOAT16 not in _written(watch.client.domain):
         pytest.skip("not executed by this build")

@@ -14,8 +14,8 @@ from tests.driver.libfabric.objects.misuse import NO_64_BITS, NO_NUMBERS, PAIRS,
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
-def fabric(request):
-    with two_nics(request.param) as opened:
+def fabric(request, build_of):
+    with two_nics(request.param, build_of(request.param)) as opened:
         yield opened
 
 
