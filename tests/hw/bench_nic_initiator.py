@@ -166,7 +166,7 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
     good = {"length": 8, "local": LOCAL.start}
     cases = [
         (0x30, descriptor(14, **good)),
-        (0x30, descriptor(D_SEND, local=LOCAL.start, length=PAYLOAD + 1)),
+        (0x30, descriptor(D_SEND, local=LOCAL.start, length=(1 << 30) + 1)),
         (0x30, descriptor(D_RENDEZVOUS, **good)),
         (0x30, descriptor(D_TAGGED_FETCH, op=FI_SUM, datatype=FI_UINT64, length=PAYLOAD + 8)),
         (0xF, descriptor(D_TAGGED_ATOMIC, op=FI_CSWAP, datatype=FI_UINT64, **good)),

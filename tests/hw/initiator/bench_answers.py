@@ -166,7 +166,7 @@ async def of_a_chain_its_end_is_counted_and_what_is_refused(dut):
         return TX_DESCRIPTOR.pack(**{**chained, **fields}, counter=counter)
 
     environment.post(0, 0, [piece(1), piece(2), piece(3, flags=0)])
-    environment.post(0, 3, [piece(4), piece(5, length=PARAMETERS.payload + 1), piece(6, flags=0)])
+    environment.post(0, 3, [piece(4), piece(5, length=(1 << 30) + 1), piece(6, flags=0)])
     await environment.requests_counted(3)
     await ClockCycles(dut.clk, 200)
     assert sorted((counter, error) for counter, error, _ in environment.counted) == [(3, 0), (5, 1), (6, 0)]
