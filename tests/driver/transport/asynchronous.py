@@ -17,7 +17,7 @@ from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.nic.match_unit import MatchUnit
 from amoeba_model.nic.receives import ReceiveFetch
 from amoeba_model.nic.tables import Context
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 
 PAYLOAD = 64
 CONTEXT = 3
@@ -107,12 +107,13 @@ class AsynchronousNic:
         data = data if record is None else record
         header = SimpleNamespace(
             opcode=kinds[tagged, record is not None], memory_key=tag, ip=source[0], initiator=source[1], spdcid=0,
-            resource_index=CONTEXT, buffer_offset=length, request_length=len(data), header_data=0, flags=0,
+            resource_index=CONTEXT, buffer_offset=length, request_length=len(data), header_data=0,
+            flags=SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE,
         )  # fmt: skip
         if not self.unit.has_place(self.context, header):
             return False
         request = MemoryRequest(len(data), 0, False, data)
-        arrival = self.unit.arrive(self.context, header, request)
+        arrival = self.unit.arrive(self.context, header, request, pdc=0)
         ctypes.memmove(request.address, request.operand, len(request.operand))
         self._tell(arrival.report)
         return True
