@@ -10,7 +10,7 @@ from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
 from amoeba_hw.initiator.window_credits import WindowCredits
 
-from tests.formal.rules import StreamRules, connect_ports, never_reset
+from tests.formal.rules import StreamRules, connect_ports, drive_inputs, never_reset
 
 __all__ = ["FailingSpec", "FenceOrderSpec", "PacketLogSpec", "RetransmitterSpec", "WindowCreditsSpec"]
 
@@ -155,9 +155,7 @@ class PacketLogSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.dut = dut = self._dut
-        for name in dut.signature.members:
-            if dut.signature.members[name].flow == In:
-                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        drive_inputs(m, self, dut)
         peer, psn = Signal.like(self.chosen_peer), Signal(32)
         started = Signal()
         m.d.sync += [peer.eq(self.chosen_peer), psn.eq(self.chosen_psn), started.eq(1)]

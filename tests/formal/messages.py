@@ -8,7 +8,7 @@ from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.open_receives import OpenReceives
 from amoeba_hw.messages.slot_credits import SlotCredits
 
-from tests.formal.rules import never_reset, open_up
+from tests.formal.rules import drive_inputs, never_reset, open_up
 
 __all__ = ["BufferUseSpec", "KeptReceivesSpec", "OpenReceivesSpec", "SlotCreditsSpec"]
 
@@ -224,9 +224,7 @@ class OpenReceivesSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.dut = dut = self._dut
-        for name in dut.signature.members:
-            if dut.signature.members[name].flow == In:
-                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        drive_inputs(m, self, dut)
         chosen, started = Signal.like(self.chosen), Signal()
         last, shows = Signal.like(self.pdc), Signal()
         is_open, content = Signal(), Signal.like(self.receive)

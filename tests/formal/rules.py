@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Const, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
-__all__ = ["StreamRules", "connect_ports", "never_reset", "open_memory", "open_up"]
+__all__ = ["StreamRules", "connect_ports", "drive_inputs", "never_reset", "open_memory", "open_up"]
 
 
 class StreamRules(wiring.Component):
@@ -48,6 +48,13 @@ def connect_ports(m: Module, outer: wiring.Component, inner: wiring.Component) -
             port = port[step] if isinstance(step, int) else getattr(port, step)
         target, source = (value, port) if member.flow == wiring.In else (port, value)
         m.d.comb += Value.cast(target).eq(Value.cast(source))
+
+
+def drive_inputs(m: Module, outer: wiring.Component, inner: wiring.Component) -> None:
+    """Drive every input of ``inner`` by the port of ``outer`` with the same name."""
+    for name, member in inner.signature.members.items():
+        if member.flow == wiring.In:
+            m.d.comb += getattr(inner, name).eq(getattr(outer, name))
 
 
 def open_up(component: wiring.Component, platform) -> tuple[Fragment, dict[str, Signal]]:

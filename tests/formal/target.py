@@ -17,7 +17,7 @@ from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
 from amoeba_model.wire.uet import NackCode, RequestOpcode
 
-from tests.formal.rules import StreamRules, connect_ports, never_reset, open_up
+from tests.formal.rules import StreamRules, connect_ports, drive_inputs, never_reset, open_up
 
 __all__ = [
     "ClosingOrderSpec",
@@ -500,9 +500,7 @@ class OpenMessagesSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.dut = dut = self._dut
-        for name in dut.signature.members:
-            if dut.signature.members[name].flow == In:
-                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        drive_inputs(m, self, dut)
         chosen, looked_up, begun = Signal.like(self.chosen), Signal.like(self.pdc), Signal()
         m.d.sync += [chosen.eq(self.chosen), begun.eq(1)]
         with m.If(self.advance):

@@ -31,9 +31,9 @@ _SIZE_IN_PAGE = (6, 4.2)
 _TICKS_IN_PAGE = 6
 _COLOURS = ("#3b7dd8", "#e0722f", "#2f9e62", "#b04ac0", "#c9a11a", "#d64545", "#3aa6a6", "#8a7a6a")
 _MARKERS = "os^D"
-_SIGNS = dict(zip(_MARKERS, "●■▲◆", strict=True))
-"""The same in text."""
 """Each series has a marker of its own, since some readers cannot tell the colours apart."""
+_SIGNS = dict(zip(_MARKERS, "●■▲◆", strict=True))
+"""The markers in text."""
 _TEXT, _AXIS, _GRID, _BACK = "#24292f", "#57606a", "#d0d7de", "#ffffff"
 _DARK = {_TEXT: "#e6edf3", _AXIS: "#8b949e", _GRID: "#30363d", _BACK: "#0d1117"}
 _SETTINGS = {

@@ -45,9 +45,9 @@ class MessageVerdict(wiring.Component):
     meets : Out(1)
         It meets the receive.
     begins, met : Out(1), OPEN_RECEIVE, Out
-        It is the first of several packets, and meets the receive.
+        The message is the first of several packets, and meets the receive.
     ends : Out(1)
-        It is the last of several packets, of a message that has met a receive.
+        The message is the last of several packets, of which the first has met a receive.
     rest, used_up : POSTED_RECEIVE, Out(1)
         The receive afterwards, unless it is used up.
     waits, into_slot : Out(1)

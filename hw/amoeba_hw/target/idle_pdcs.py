@@ -40,7 +40,7 @@ class IdlePdcs(wiring.Component):
     idle, first : Out
         There is an idle PDC in the middle of no message, and the first, in order of number.
     second, has_second : Out
-        The same of those that are in the middle of one, but for the refused ones: a cycle later.
+        As ``idle`` and ``first``, of PDCs in the middle of a message that are not ``refused``; a cycle later.
     """
 
     def __init__(self, pdcs):

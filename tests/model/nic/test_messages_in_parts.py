@@ -16,50 +16,29 @@ from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode, SesFlags,
 from tests.support.messages import RECEIVER_CONTEXT, Mailbox, valid
 from tests.support.raw_driver import Pair
 from tests.support.stranger import Stranger
+from tests.support.three_parts import DATA, END, FIRST, LENGTH, SECOND, ThreeParts
 
 MakePair = Callable[..., Pair]
 OK, NO_MATCH, OP_VIOLATION = ReturnCode.OK, ReturnCode.NO_MATCH, ReturnCode.OP_VIOLATION
 INITIATOR_ERROR = ReturnCode.INITIATOR_ERROR
-START, END, HEADER_DATA = SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE, SesFlags.HEADER_DATA
 SEND, TAGGED_SEND = RequestOpcode.SEND, RequestOpcode.TAGGED_SEND
-LENGTH, FIRST, SECOND = 100, 40, 33
-DATA, TAG = 0xDA7A, 0x7A6
+TAG = 0x7A6
 
 
 @dataclass
-class Sender:
+class Sender(ThreeParts):
     """A stranger that sends a message of ``LENGTH`` bytes in three packets."""
 
     box: Mailbox
     number: int = 0
     stranger: Stranger = field(init=False)
-    content: bytes = bytes(range(1, LENGTH + 1))
 
     def __post_init__(self) -> None:
         number = self.number
         self.stranger = Stranger(self.box.pair, mac=0x0200_0000_00AA + number, ip=0x0A00_00AA + number)
 
-    def part(self, at: int, end: int, **fields: Any) -> int:
-        """Send bytes ``at`` to ``end`` of the message; the return code."""
-        answer = self.stranger.ask(self.content[at:end], **self.fields(at, end, **fields))
-        assert not answer.header.is_control
-        return answer.header.return_code
-
     def fields(self, at: int, end: int, **fields: Any) -> dict[str, Any]:
-        flags = (START | HEADER_DATA if at == 0 else 0) | (END if end == LENGTH else 0)
-        return {
-            "opcode": SEND, "flags": flags, "header_data": message_place(end - at, at) if at else DATA,
-            "message_id": 9, "request_length": LENGTH, "memory_key": 0, "initiator": 3, **fields,
-        }  # fmt: skip
-
-    def first(self, **fields: Any) -> int:
-        return self.part(0, FIRST, **fields)
-
-    def second(self, **fields: Any) -> int:
-        return self.part(FIRST, FIRST + SECOND, **fields)
-
-    def last(self, **fields: Any) -> int:
-        return self.part(FIRST + SECOND, LENGTH, **fields)
+        return super().fields(at, end, **{"opcode": SEND, "memory_key": 0, "initiator": 3, **fields})
 
     def close(self) -> None:
         self.stranger.send(self.stranger.frame(self.stranger.close()))

@@ -24,50 +24,29 @@ from amoeba_model.wire.uet import (
 
 from tests.support.raw_driver import Buffer, Pair
 from tests.support.stranger import Stranger
+from tests.support.three_parts import DATA, END, FIRST, HEADER_DATA, LENGTH, SECOND, START, ThreeParts
 
 MakePair = Callable[..., Pair]
 OK, OP_VIOLATION = ReturnCode.OK, ReturnCode.OP_VIOLATION
-START, END, HEADER_DATA = SesFlags.START_OF_MESSAGE, SesFlags.END_OF_MESSAGE, SesFlags.HEADER_DATA
 SIZE, PAGE = 1 << 14, 4096
-LENGTH, FIRST, SECOND = 100, 40, 33
-DATA = 0xDA7A
 OTHER_KEY = Pair.KEY ^ 0xFF
 
 
 @dataclass
-class Bench:
+class Bench(ThreeParts):
     """A target with one region, and a stranger that sends it the parts of one WRITE of ``LENGTH`` bytes."""
 
     pair: Pair
     stranger: Stranger = field(init=False)
     region: Buffer = field(init=False)
-    content: bytes = bytes(range(1, LENGTH + 1))
 
     def __post_init__(self) -> None:
         self.region = self.pair.memory(SIZE)
         self.pair.target.key(OTHER_KEY, self.region.address, SIZE)
         self.stranger = Stranger(self.pair)
 
-    def part(self, at: int, end: int, **fields: Any) -> int:
-        """Send bytes ``at`` to ``end`` of the message; the return code."""
-        flags = (START | HEADER_DATA if at == 0 else 0) | (END if end == LENGTH else 0)
-        place = message_place(end - at, at) if at else DATA
-        values: dict[str, Any] = {
-            "flags": flags, "header_data": place, "message_id": 9, "request_length": LENGTH,
-            "buffer_offset": self.region.address + 64,
-        }  # fmt: skip
-        answer = self.stranger.ask(self.content[at:end], **{**values, **fields})
-        assert not answer.header.is_control
-        return answer.header.return_code
-
-    def first(self, **fields: Any) -> int:
-        return self.part(0, FIRST, **fields)
-
-    def second(self, **fields: Any) -> int:
-        return self.part(FIRST, FIRST + SECOND, **fields)
-
-    def last(self, **fields: Any) -> int:
-        return self.part(FIRST + SECOND, LENGTH, **fields)
+    def fields(self, at: int, end: int, **fields: Any) -> dict[str, Any]:
+        return super().fields(at, end, **{"buffer_offset": self.region.address + 64, **fields})
 
     def events(self) -> list[dict[str, int]]:
         found = []

@@ -8,14 +8,12 @@ from amoeba import Retransmission
 from tests.driver.openucx.ucp.entities import Entity, wait_for
 from tests.driver.openucx.ucp.test_forced_close import (
     ALL_OR_SOME,
-    CANCELED,
     DATA,
     EVERY_NIC,
     GUARD,
     LENGTH,
     POISON,
-    moving,
-    posted,
+    destroyed,
 )
 from tests.support.pages import Pages
 
@@ -29,14 +27,7 @@ def busy_machine(request, monkeypatch):
 
 @ALL_OR_SOME
 def test_a3_a_worker_that_is_destroyed_in_the_middle_of_operations(sender, receiver, kind, busy_machine):
-    operations = posted(sender, receiver, kind)
-    flushed = ucp.ucp_ep_flush_nbx(operations.ep, operations.hears("flush"))
-    moving(operations, receiver)
-    ucp.ucp_worker_destroy(sender.worker)
-    assert flushed.code is CANCELED
-    assert all(request.done for request in operations.requests)
-    operations.sender = receiver
-    operations.poison()
+    destroyed(sender, receiver, kind)
 
 
 @EVERY_NIC
