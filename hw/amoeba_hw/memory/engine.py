@@ -147,7 +147,10 @@ class MemoryEngine(wiring.Component):
         m.submodules.packer = packer = ResultPacker(parameters)
 
         for name in ("requests", "operands", "compares"):
-            connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
+            outer, inner = wiring.flipped(getattr(self, name)), getattr(splitter, name)
+            m.submodules[f"{name}_in"] = skid = SkidBuffer(outer.signature.members["payload"].shape)
+            connect_streams(m, outer, skid.i)
+            connect_streams(m, skid.o, inner)
         m.d.comb += [
             lines.i.p.eq(splitter.o_access),
             lines.i.valid.eq(splitter.o_valid),
