@@ -189,12 +189,12 @@ class PackedWriterOrderSpec(wiring.Component):
     def _final_beat(self, m, writes):
         """Return whether the beat on ``writes`` is its command's last, by a count of the command's lines."""
         line_bytes = self.WIDTH // 8
-        inside, kept, command = Signal(), Signal(DMA_COMMAND), Signal(DMA_COMMAND)
-        lines, line, final, transfer = Signal(14), Signal(14), Signal(), Signal()
+        command = self.commands.p
+        inside, kept, lines, line = Signal(), Signal(3), Signal(3), Signal(3)
+        final, transfer = Signal(), Signal()
         m.d.comb += [
-            # A command is taken before its last beat leaves.
-            command.eq(Mux(inside, kept, self.commands.p)),
-            lines.eq((command.address % line_bytes + command.length + line_bytes - 1) // line_bytes),
+            # A command is taken before its last beat leaves. Lengths have four bits.
+            lines.eq(Mux(inside, kept, (command.address[:1] + command.length[:4] + line_bytes - 1) // line_bytes)),
             final.eq(line == lines - 1),
             transfer.eq(writes.valid & writes.ready),
             Assert(~writes.valid | inside | self.commands.valid),
@@ -202,7 +202,7 @@ class PackedWriterOrderSpec(wiring.Component):
         ]
         with m.If(transfer):
             m.d.sync += line.eq(Mux(final, 0, line + 1))
-        m.d.sync += [kept.eq(command), inside.eq((inside | self.commands.valid) & ~(transfer & final))]
+        m.d.sync += [kept.eq(lines), inside.eq((inside | self.commands.valid) & ~(transfer & final))]
         return final
 
 
