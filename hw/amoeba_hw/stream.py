@@ -7,12 +7,13 @@ Every stream follows Amaranth's contract (RFC 61): ``valid`` never waits for ``r
 
 import enum
 
-from amaranth.hdl import Array, Module, Mux, Shape, ShapeCastable, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Shape, ShapeCastable, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = [
     "Demux",
+    "HalfRateSlice",
     "Queue",
     "RegisterSlice",
     "RegisteredArbiter",
@@ -157,6 +158,33 @@ class RegisterSlice(wiring.Component):
         m = Module()
         m.d.comb += self.i.ready.eq(~self.o.valid | self.o.ready)
         with m.If(self.i.ready):
+            m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
+        return m
+
+
+class HalfRateSlice(wiring.Component):
+    """Cuts both directions with one place: for wide payloads that come in every other cycle at most.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload of both streams.
+
+    Members
+    -------
+    i, o : stream of ``shape``
+        Latency one cycle, a beat in two cycles. All outputs come from registers.
+    """
+
+    def __init__(self, shape):
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.i.ready.eq(~self.o.valid)
+        with m.If(self.o.valid):
+            m.d.sync += self.o.valid.eq(~self.o.ready)
+        with m.Else():
             m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
         return m
 
@@ -318,7 +346,8 @@ class RegisteredArbiter(_Arbiter):
     Parameters
     ----------
     shape : shape-like
-        Payload of all streams, with a field ``last``: a grant lasts until the beat that has it set.
+        Payload of all streams. With a field ``last``, a grant lasts until the beat that has it set; without
+        one, every beat is a packet of its own.
     count : int
         Number of inputs, at least 1.
 
@@ -340,6 +369,7 @@ class RegisteredArbiter(_Arbiter):
     def elaborate(self, platform):
         m = Module()
         inputs = [self.i[index] for index in range(self._count)]
+        last = self.o.p.last if _has_last(_payload_shape(self.o)) else Const(1)
         moves = Signal()
         with m.Switch(self.grant):
             for index, source in enumerate(inputs):
@@ -355,9 +385,9 @@ class RegisteredArbiter(_Arbiter):
                         with m.If(moves & inputs[candidate].valid):
                             m.d.sync += self.grant.eq(candidate)
         with m.If(self.o.valid):
-            m.d.comb += moves.eq(self.o.ready & self.o.p.last)
+            m.d.comb += moves.eq(self.o.ready & last)
             with m.If(self.o.ready):
-                m.d.sync += self._inside.eq(~self.o.p.last)
+                m.d.sync += self._inside.eq(~last)
         with m.Else():
             m.d.comb += moves.eq(~self._inside)
         return m

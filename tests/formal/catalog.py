@@ -15,7 +15,15 @@ from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.slot_credits import SlotCredits
 from amoeba_hw.messages.slot_releases import SlotReleases
-from amoeba_hw.stream import Demux, Queue, RegisteredArbiter, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.stream import (
+    Demux,
+    HalfRateSlice,
+    Queue,
+    RegisteredArbiter,
+    RegisterSlice,
+    RoundRobinArbiter,
+    SkidBuffer,
+)
 from amoeba_hw.target.event_credits import EventCredits
 from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
@@ -42,6 +50,7 @@ from tests.formal.streams import (
     ArbiterSpec,
     CommitQueueSpec,
     DemuxSpec,
+    HalfRateSliceSpec,
     QueueSpec,
     RegisteredArbiterSpec,
     RegisterSliceSpec,
@@ -101,6 +110,13 @@ PROOFS = [
         14,
     ),
     *_with_covers("register_slice", "RegisterSlice: a queue of one; stream contract", RegisterSliceSpec, "prove", 3),
+    *_with_covers(
+        "half_rate_slice",
+        "HalfRateSlice: a queue of one; all outputs from registers; stream contract",
+        HalfRateSliceSpec,
+        "prove",
+        3,
+    ),
     *_with_covers(
         "skid_buffer",
         "SkidBuffer: a queue of one with a bypass; `i.ready` from a register; stream contract",
@@ -552,6 +568,7 @@ PROOFS = [
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),
+    _warm_reset("HalfRateSlice", lambda: HalfRateSlice(4)),
     _warm_reset("SkidBuffer", lambda: SkidBuffer(4)),
     _warm_reset("RoundRobinArbiter", lambda: RoundRobinArbiter(PACKET, 3), qualified={"grant": "o.valid"}),
     _warm_reset("RegisteredArbiter", lambda: RegisteredArbiter(PACKET, 3)),

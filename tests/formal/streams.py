@@ -4,7 +4,15 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.commit_queue import CommitQueue
-from amoeba_hw.stream import Demux, Queue, RegisteredArbiter, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.stream import (
+    Demux,
+    HalfRateSlice,
+    Queue,
+    RegisteredArbiter,
+    RegisterSlice,
+    RoundRobinArbiter,
+    SkidBuffer,
+)
 
 from tests.formal.rules import StreamRules, connect_ports, never_reset
 
@@ -12,6 +20,7 @@ __all__ = [
     "ArbiterSpec",
     "CommitQueueSpec",
     "DemuxSpec",
+    "HalfRateSliceSpec",
     "QueueSpec",
     "RegisterSliceSpec",
     "RegisteredArbiterSpec",
@@ -88,6 +97,29 @@ class RegisterSliceSpec(wiring.Component):
             Assert(~self.o.valid | (self.o.payload == naive.beats[0])),
             Assert(self.i.ready | (self.o.valid & ~self.o.ready)),
             Cover(self.o.valid & self.o.ready & self.i.valid & self.i.ready),
+        ]
+        return m
+
+
+class HalfRateSliceSpec(wiring.Component):
+    """A HalfRateSlice is a queue of one beat that is refilled once it is empty."""
+
+    def __init__(self, width=8):
+        self._width = width
+        super().__init__({"i": In(stream.Signature(width)), "o": Out(stream.Signature(width))})
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = HalfRateSlice(self._width)
+        connect_ports(m, self, dut)
+        m.submodules.contract = StreamRules(self.o, Assert)
+        naive = _NaiveQueue(m, 1, self.i, self.o)
+        m.d.comb += [
+            Assert(self.o.valid == (naive.level == 1)),
+            Assert(self.i.ready == (naive.level == 0)),
+            Assert(~self.o.valid | (self.o.payload == naive.beats[0])),
+            Cover(self.o.valid & self.o.ready),
         ]
         return m
 

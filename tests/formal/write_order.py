@@ -164,6 +164,7 @@ class PackedWriterOrderSpec(wiring.Component):
         m.submodules.contract = StreamRules(dut.writes, Assert)
         for outer, inner in ((self.commands, dut.commands), (self.packets, dut.packets)):
             m.d.comb += [inner.valid.eq(outer.valid), inner.payload.eq(outer.payload), outer.ready.eq(inner.ready)]
+        final = self._final_beat(m, dut.writes)
         done = Signal()
         m.d.comb += [
             # Several bursts, from any byte on; what is written says nothing about when.
@@ -171,7 +172,7 @@ class PackedWriterOrderSpec(wiring.Component):
             Assume((self.commands.p.address >> 3) == 0),
             Assume(self.packets.p.data == 0),
             delay.beat.last.eq(dut.writes.p.last),
-            delay.beat.final.eq(dut.commands.ready),
+            delay.beat.final.eq(final),
             delay.valid.eq(dut.writes.valid),
             dut.writes.ready.eq(delay.ready),
             delay.is_direct.eq(self.is_direct),
@@ -184,6 +185,25 @@ class PackedWriterOrderSpec(wiring.Component):
         ]
         m.d.sync += done.eq(delay.placed & delay.place.final)
         return m
+
+    def _final_beat(self, m, writes):
+        """Return whether the beat on ``writes`` is its command's last, by a count of the command's lines."""
+        line_bytes = self.WIDTH // 8
+        command = self.commands.p
+        inside, kept, lines, line = Signal(), Signal(3), Signal(3), Signal(3)
+        final, transfer = Signal(), Signal()
+        m.d.comb += [
+            # A command is taken before its last beat leaves. Lengths have four bits.
+            lines.eq(Mux(inside, kept, (command.address[:1] + command.length[:4] + line_bytes - 1) // line_bytes)),
+            final.eq(line == lines - 1),
+            transfer.eq(writes.valid & writes.ready),
+            Assert(~writes.valid | inside | self.commands.valid),
+            Assert(~inside | ~self.commands.ready),
+        ]
+        with m.If(transfer):
+            m.d.sync += line.eq(Mux(final, 0, line + 1))
+        m.d.sync += [kept.eq(lines), inside.eq((inside | self.commands.valid) & ~(transfer & final))]
+        return final
 
 
 class RingWriterOrderSpec(wiring.Component):

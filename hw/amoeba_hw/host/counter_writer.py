@@ -8,7 +8,7 @@ from amoeba_model.trace import NO_CONTEXT
 
 from amoeba_hw.interfaces import COUNT_ORDER, COUNTER_ADMISSION, write_beat
 from amoeba_hw.layout import struct_layout
-from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
+from amoeba_hw.stream import Queue, RegisteredArbiter, connect_streams
 
 __all__ = ["CounterWriter"]
 
@@ -109,7 +109,7 @@ class CounterWriter(wiring.Component):
 
     def _elaborate_orders(self, m, read, write, numbers):
         """Take an order per cycle, and add it in the next."""
-        m.submodules.arbiter = arbiter = RoundRobinArbiter(COUNT_ORDER, 2)
+        m.submodules.arbiter = arbiter = RegisteredArbiter(COUNT_ORDER, 2)
         for index in range(2):
             connect_streams(m, wiring.flipped(self.orders[index]), arbiter.i[index])
         order = arbiter.o

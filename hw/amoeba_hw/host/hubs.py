@@ -10,7 +10,6 @@ from amoeba_hw.stream import (
     Queue,
     RegisteredArbiter,
     RegisterSlice,
-    RoundRobinArbiter,
     SkidBuffer,
     connect_streams,
 )
@@ -37,7 +36,8 @@ class ReadHub(wiring.Component):
         A client that does not take its answer holds up those behind it: clients ask only for answers that they can
         store.
     port, port_answers : streams
-        The merged requests (latency zero), and their answers in the same order.
+        The merged requests (latency zero, one cycle for a client that was not the last), and their answers in the
+        same order. ``port_answers.ready`` comes from a register.
     port_user : 8 bits
         AxUSER of the request on ``port``.
     """
@@ -60,9 +60,10 @@ class ReadHub(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         count = len(self._users)
-        m.submodules.arbiter = arbiter = RoundRobinArbiter(READ_REQUEST, count)
+        m.submodules.arbiter = arbiter = RegisteredArbiter(READ_REQUEST, count)
         m.submodules.order = order = Queue(range(count), self._outstanding)
         m.submodules.demux = demux = Demux(read_beat(self._width), count)
+        m.submodules.answers_skid = answers = SkidBuffer(read_beat(self._width))
         # Once offered, a request may not be withdrawn when the order queue fills up: it fills only by
         # transfers on this port, so its ready cannot fall while a request waits.
         m.d.comb += [
@@ -73,15 +74,16 @@ class ReadHub(wiring.Component):
             order.i.payload.eq(arbiter.grant),
             self.port_user.eq(Array(self._users)[arbiter.grant]),
         ]
+        connect_streams(m, wiring.flipped(self.port_answers), answers.i)
         for index in range(count):
             connect_streams(m, wiring.flipped(self.requests[index]), arbiter.i[index])
             connect_streams(m, demux.o[index], wiring.flipped(self.answers[index]))
         m.d.comb += [
-            demux.i.payload.eq(self.port_answers.payload),
-            demux.i.valid.eq(self.port_answers.valid & order.o.valid),
-            self.port_answers.ready.eq(demux.i.ready & order.o.valid),
+            demux.i.payload.eq(answers.o.payload),
+            demux.i.valid.eq(answers.o.valid & order.o.valid),
+            answers.o.ready.eq(demux.i.ready & order.o.valid),
             demux.select.eq(order.o.payload),
-            order.o.ready.eq(self.port_answers.valid & demux.i.ready & self.port_answers.p.last),
+            order.o.ready.eq(answers.o.valid & demux.i.ready & answers.o.p.last),
         ]
         return m
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import DMA_COMMAND, READ_REQUEST, packet_beat, read_beat
-from amoeba_hw.stream import Queue
+from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
 
 __all__ = ["PackedReader"]
 
@@ -30,6 +30,8 @@ class PackedReader(wiring.Component):
     requests, answers : read client's streams
         Requests are cut at 4 KiB boundaries.
 
+    ``commands.ready`` and ``answers.ready`` come from registers.
+
     A packet that begins where a line does passes line by line, one per cycle. The first beat of others follows the
     second line's arrival (the first line's, if that holds all of it); then one beat per cycle, and one idle cycle of
     input where the tail of the last line is a beat of its own.
@@ -51,12 +53,16 @@ class PackedReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.jobs = jobs = Queue(self._job, self._depth)
-        self._elaborate_requests(m, jobs)
-        self._elaborate_packing(m, jobs)
+        m.submodules.commands_skid = commands_skid = SkidBuffer(DMA_COMMAND)
+        m.submodules.answers_skid = answers_skid = SkidBuffer(read_beat(self._width))
+        connect_streams(m, wiring.flipped(self.commands), commands_skid.i)
+        connect_streams(m, wiring.flipped(self.answers), answers_skid.i)
+        self._elaborate_requests(m, jobs, commands_skid.o)
+        self._elaborate_packing(m, jobs, answers_skid.o)
         return m
 
-    def _elaborate_requests(self, m, jobs):
-        command, request = self.commands, self.requests
+    def _elaborate_requests(self, m, jobs, command):
+        request = self.requests
         done = Signal(14)
         address = Signal(64)
         remaining = Signal(14)
@@ -82,8 +88,8 @@ class PackedReader(wiring.Component):
         with m.If(request.valid & request.ready):
             m.d.sync += done.eq(Mux(whole, 0, done + request.p.length))
 
-    def _elaborate_packing(self, m, jobs):
-        line, packet, job = self.answers, self.packets, jobs.o
+    def _elaborate_packing(self, m, jobs, line):
+        packet, job = self.packets, jobs.o
         line_bytes = self._width // 8
         held = Signal(self._width)
         delivered = Signal(14)

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import DMA_COMMAND, packet_beat, write_beat
-from amoeba_hw.stream import Queue
+from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
 
 __all__ = ["PackedWriter"]
 
@@ -37,7 +37,8 @@ class PackedWriter(wiring.Component):
     done : out
         Pulse: the same of a command's last burst, one cycle later.
 
-    One line per cycle; a tail that reaches into one more line than the packet has beats costs one cycle.
+    ``commands.ready`` and ``packets.ready`` come from registers. One line per cycle; a tail that reaches into one
+    more line than the packet has beats costs one cycle.
     """
 
     def __init__(self, width):
@@ -57,7 +58,11 @@ class PackedWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        command, packet, write = self.commands, self.packets, self.writes
+        m.submodules.commands_skid = commands_skid = SkidBuffer(DMA_COMMAND)
+        m.submodules.packets_skid = packets_skid = SkidBuffer(packet_beat(self._width))
+        connect_streams(m, wiring.flipped(self.commands), commands_skid.i)
+        connect_streams(m, wiring.flipped(self.packets), packets_skid.i)
+        command, packet, write = commands_skid.o, packets_skid.o, self.writes
         line_bytes = self._width // 8
         line_bits = line_bytes.bit_length() - 1
         offset = command.p.address[:line_bits]
@@ -78,7 +83,7 @@ class PackedWriter(wiring.Component):
             write.valid.eq(command.valid & (flush | packet.valid) & bursts.i.ready),
             packet.ready.eq(command.valid & ~flush & write.ready & bursts.i.ready),
         ]
-        self._elaborate_addressing(m, offset, lines)
+        self._elaborate_addressing(m, command, offset, lines)
         transfer = write.valid & write.ready
         ordered = Signal()
         m.d.sync += ordered.eq(self.writes_ordered)
@@ -94,8 +99,8 @@ class PackedWriter(wiring.Component):
             m.d.sync += [self._line.eq(Mux(final, 0, self._line + 1)), self._carry.eq(shifted[self._width :])]
         return m
 
-    def _elaborate_addressing(self, m, offset, lines):
-        command, write = self.commands, self.writes
+    def _elaborate_addressing(self, m, command, offset, lines):
+        write = self.writes
         line_bytes = self._width // 8
         line_bits = line_bytes.bit_length() - 1
         lines_per_burst = BURST // line_bytes

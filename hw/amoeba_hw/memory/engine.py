@@ -1,6 +1,6 @@
 """The reservation station that every access of the target to host memory goes through."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
@@ -82,7 +82,8 @@ class MemoryEngine(wiring.Component):
     line_writes_ordered : in
         Pulse: WriteHub has given the oldest of them its place.
     runs : out
-        Combinational: requests are in flight, one comes in this cycle, or stages settle behind the last, or a reset.
+        Combinational: requests are in flight, a beat comes in this cycle, or stages settle behind the last request or
+        a reset.
         While it is low nothing here changes but LineHash's key before the first line: the clock may stand still.
     trace_line_read, trace_executed, trace_line_written : TRACE_SLOT
     count_atomic_beats, count_line_reads, count_line_writes, count_line_hits : out, pulses
@@ -147,7 +148,10 @@ class MemoryEngine(wiring.Component):
         m.submodules.packer = packer = ResultPacker(parameters)
 
         for name in ("requests", "operands", "compares"):
-            connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
+            outer, inner = wiring.flipped(getattr(self, name)), getattr(splitter, name)
+            m.submodules[f"{name}_in"] = skid = SkidBuffer(outer.signature.members["payload"].shape)
+            connect_streams(m, outer, skid.i)
+            connect_streams(m, skid.o, inner)
         m.d.comb += [
             lines.i.p.eq(splitter.o_access),
             lines.i.valid.eq(splitter.o_valid),
@@ -248,11 +252,13 @@ class MemoryEngine(wiring.Component):
 
     def _tell_whether_it_runs(self, m):
         begins, ends, busy = Signal(), Signal(), Signal()
+        # A beat may come before its request.
+        enters = [port.valid & port.ready for port in (self.operands, self.compares)]
         m.d.comb += [
             begins.eq(self.requests.valid & self.requests.ready),
             ends.eq(self.results.valid & self.results.ready & self.results.p.last),
             busy.eq(self.requests.valid | (self._outstanding != 0)),
-            self.runs.eq(busy | (self._settling != 0)),
+            self.runs.eq(busy | Cat(enters).any() | (self._settling != 0)),
         ]
         m.d.sync += self._outstanding.eq(self._outstanding + begins - ends)
         with m.If(busy):

@@ -27,7 +27,7 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_sender import AnswerSender
@@ -176,6 +176,7 @@ class Target(wiring.Component):
         m.submodules.receivers = receivers = Receivers(parameters.contexts)
         m.submodules.matcher = matcher = Matcher(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
+        m.submodules.results_skid = results = SkidBuffer(packet_beat(parameters.data_width))
         m.submodules.sender = sender = AnswerSender(parameters)
         m.submodules.replayer = replayer = Replayer(parameters)
         m.submodules.merger = merger = ResponseMerger(parameters.data_width)
@@ -183,7 +184,8 @@ class Target(wiring.Component):
         m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
         for producer, consumer in (
             (flipped(self.requests), pdcs.requests),
-            (flipped(self.results), collector.results),
+            (flipped(self.results), results.i),
+            (results.o, collector.results),
             (collector.complete, sender.answers),
             (duplicates.o, replayer.duplicates),
             (sender.responses, merger.answers),

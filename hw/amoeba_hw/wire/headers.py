@@ -14,12 +14,14 @@ from amoeba_model.wire.codec import ATOMIC_REQUESTS
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.layout import pack_wire, unpack_wire
 from amoeba_hw.packed import select
+from amoeba_hw.stream import SkidBuffer, connect_streams
 
 __all__ = [
     "BUILT_HEADER",
     "HEADER_MAXIMUM",
     "NO_CONTEXT",
     "SHAPE",
+    "SHORTEST_FRAME",
     "FrameShape",
     "HeaderBuilder",
     "by_shape",
@@ -57,6 +59,9 @@ class FrameShape(enum.Enum):
 
 HEADER_MAXIMUM = max(shape.header_bytes for shape in FrameShape)
 """Bytes of the longest headers."""
+
+SHORTEST_FRAME = min(shape.header_bytes for shape in FrameShape) + uet.CRC_SIZE
+"""Bytes, without FCS."""
 
 SHAPE = data.StructLayout({shape.name.lower(): 1 for shape in FrameShape})
 """A bit per FrameShape, of which at most one is set."""
@@ -186,6 +191,11 @@ def _pds_header(shape, header):
 class HeaderBuilder(wiring.Component):
     """Turns FRAME_HEADERs into bytes.
 
+    Parameters
+    ----------
+    every_cycle : bool
+        Take a header in every cycle, at the price of a place for a second one; otherwise in every other cycle.
+
     Members
     -------
     mac, ip : In
@@ -194,11 +204,12 @@ class HeaderBuilder(wiring.Component):
         Of requests.
     i : FRAME_HEADER stream
     o : BUILT_HEADER stream
-        Latency two cycles (the IPv4 checksum is summed in the first and folded in the second), one header per
-        cycle. ``i.ready`` depends on ``o.ready`` combinationally.
+        Latency two cycles (the IPv4 checksum is summed in the first and folded in the second). ``i.ready`` comes from
+        a register.
     """
 
-    def __init__(self):
+    def __init__(self, every_cycle):
+        self._every_cycle = every_cycle
         super().__init__(
             {
                 "mac": In(48),
@@ -222,35 +233,44 @@ class HeaderBuilder(wiring.Component):
         total_length = Signal(16)
         shape = Signal(SHAPE)
         service = Signal(8)
-        _choose_shape(m, shape, self.i.p)
+        source = self.i
+        if self._every_cycle:
+            m.submodules.skid = skid = SkidBuffer(FRAME_HEADER)
+            connect_streams(m, wiring.flipped(self.i), skid.i)
+            source = skid.o
+        _choose_shape(m, shape, source.p)
         of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
         m.d.comb += [
-            service.eq(Mux(self.i.p.is_request, of_requests, uet.DSCP_EXPEDITED << 2)),
-            advance.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(advance),
-            total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + self.i.p.payload_length),
+            service.eq(Mux(source.p.is_request, of_requests, uet.DSCP_EXPEDITED << 2)),
+            advance.eq(self._valid & (~self.o.valid | self.o.ready)),
+            source.ready.eq(~self._valid | (advance if self._every_cycle else 0)),
+            total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + source.p.payload_length),
         ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        assembled = self._assemble(m)
         with m.If(advance):
+            m.d.sync += [self._valid.eq(0), self.o.valid.eq(1)]
+            m.d.sync += assembled
+        with m.If(source.ready):
             m.d.sync += [
-                self._valid.eq(self.i.valid),
-                self._header.eq(self.i.p),
+                self._valid.eq(source.valid),
+                self._header.eq(source.p),
                 self._shape.eq(shape),
                 self._total_length.eq(total_length),
                 self._service.eq(service),
-                self._sum.eq(self._checksum_sum(shape, service)),
-                self.o.valid.eq(self._valid),
+                self._sum.eq(self._checksum_sum(source.p, shape, service)),
             ]
-            m.d.sync += self._assemble(m)
         return m
 
-    def _checksum_sum(self, shape, service):
+    def _checksum_sum(self, header, shape, service):
         """Sum of the 16-bit words of the IPv4 header."""
         fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
         constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
-        other = self.i.p.ip
+        other = header.ip
         own = (self.ip[:16] + self.ip[16:]) + service
         # That of the packet's length, whose shape is known last, and of all that is the same in every header.
-        rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + self.i.p.payload_length
+        rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + header.payload_length
         return (own + (other[:16] + other[16:])) + rest
 
     def _assemble(self, m):

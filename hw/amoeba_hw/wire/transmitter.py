@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
-from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
+from amoeba_hw.stream import Queue, RegisteredArbiter, SkidBuffer, connect_streams
 from amoeba_hw.wire.assembler import FrameAssembler
 from amoeba_hw.wire.crc_appender import CrcAppender
-from amoeba_hw.wire.headers import HeaderBuilder
+from amoeba_hw.wire.headers import SHORTEST_FRAME, HeaderBuilder
 
 __all__ = ["FrameTransmitter"]
 
@@ -48,8 +48,9 @@ class FrameTransmitter(wiring.Component):
     count_responses_sent : Out(1)
         Pulse with the first beat of an ACK.
 
-    One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of its own takes that
-    cycle, too. The first beat is on offer 6 cycles after its header was taken.
+    One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of
+    its own takes that cycle, too. The first beat is on offer 6 cycles after its header was taken. All ``ready`` come
+    from registers.
     """
 
     def __init__(self, parameters):
@@ -75,8 +76,8 @@ class FrameTransmitter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # The arbiter begins with its first input.
-        m.submodules.arbiter = arbiter = RoundRobinArbiter(FRAME_HEADER, 2)
-        m.submodules.builder = builder = HeaderBuilder()
+        m.submodules.arbiter = arbiter = RegisteredArbiter(FRAME_HEADER, 2)
+        m.submodules.builder = builder = HeaderBuilder(every_cycle=self._width // 8 >= SHORTEST_FRAME)
         m.submodules.assembler = assembler = FrameAssembler(self._width)
         m.submodules.appender = appender = CrcAppender(self._width)
         m.submodules.departures = departures = Queue(_DEPARTURE, _FRAMES_INSIDE)
@@ -84,8 +85,10 @@ class FrameTransmitter(wiring.Component):
         connect_streams(m, flipped(self.requests), arbiter.i[1])
         connect_streams(m, arbiter.o, builder.i)
         connect_streams(m, builder.o, assembler.headers)
-        connect_streams(m, flipped(self.request_payload), assembler.request_payload)
-        connect_streams(m, flipped(self.response_payload), assembler.response_payload)
+        for name in ("request_payload", "response_payload"):
+            m.submodules[f"{name}_skid"] = skid = SkidBuffer(packet_beat(self._width))
+            connect_streams(m, flipped(getattr(self, name)), skid.i)
+            connect_streams(m, skid.o, getattr(assembler, name))
         connect_streams(m, assembler.o, appender.i)
         connect_streams(m, appender.o, flipped(self.frames))
         m.d.comb += [builder.mac.eq(self.mac), builder.ip.eq(self.ip), builder.dscp.eq(self.dscp)]

@@ -14,7 +14,7 @@ from amoeba_hw.analysis.design import ElaboratedDesign
 from amoeba_hw.analysis.ready_chains import ReadyDependency, blocks, longest_chain, ready_dependencies
 from amoeba_hw.blocks import PCIE_BLOCKS
 from amoeba_hw.nic import Nic
-from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.stream import Demux, Queue, RegisteredArbiter, RegisterSlice, RoundRobinArbiter, SkidBuffer
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import BUILDS, NicParameters
 
@@ -61,6 +61,7 @@ def test_a_register_for_ready_breaks_a_chain_and_one_for_valid_does_not():
 def test_a_ready_that_depends_on_valid_or_on_other_inputs_is_found():
     arbiter = {"i.*.ready <- i.*.valid", "i.*.ready <- o.ready"}
     assert causes(RoundRobinArbiter(8, 3)) == arbiter
+    assert causes(RegisteredArbiter(8, 3)) == {"i.*.ready <- o.ready"}
     assert causes(Demux(8, 2)) == {"i.ready <- o.*.ready", "i.ready <- select"}
 
 

@@ -24,9 +24,9 @@ def test_aligned_write_takes_one_line_per_cycle():
         ctx.set(dut.packets.p, {"data": 1, "count": 32, "last": 0, "error": 0})
         ctx.set(dut.writes.ready, 1)
         for cycle in range(40):
-            _, _, valid, taken = await ctx.tick().sample(dut.writes.valid, dut.commands.ready)
+            _, _, valid, last = await ctx.tick().sample(dut.writes.valid, dut.writes.p.last)
             cycles.append((cycle, valid))
-            if taken:
+            if valid and last:
                 break
         *_, done = await ctx.tick().sample(dut.done)
         assert done

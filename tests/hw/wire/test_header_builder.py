@@ -19,9 +19,10 @@ HEADERS = {
 }
 
 
+@pytest.mark.parametrize("every_cycle", [False, True])
 @pytest.mark.parametrize("kind", HEADERS)
-def test_a_header_has_the_class_of_the_cycle_in_which_it_was_taken(kind):
-    dut, header = HeaderBuilder(), HEADERS[kind]
+def test_a_header_has_the_class_of_the_cycle_in_which_it_was_taken(kind, every_cycle):
+    dut, header = HeaderBuilder(every_cycle), HEADERS[kind]
     expected = encode(header, b"", MAC, IP, 0x2A)[:-4]
 
     async def testbench(ctx):
