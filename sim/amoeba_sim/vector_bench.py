@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 from amaranth.lib import wiring
 from amoeba_hw.verilog import generate_verilog
 
-from amoeba_sim.verilate import ports_of, remembered_verilog
+from amoeba_sim.verilate import bounded_analyses, ports_of, remembered_verilog, verilator_environment
 
 __all__ = ["VectorBench"]
 
@@ -252,15 +253,16 @@ def _build(source: str, harness: str, name: str) -> Path:
                 "unique",
                 "--noassert",
                 scratch / "top.v",
-            ]
+            ],
+            verilator_environment(),
         )
         # Two files rather than Verilator's many, each of which costs a second for its headers. Code that runs once at
         # the start is compiled as it stands.
         slow = sorted(scratch.glob("Vtop*Slow.cpp"))
         fast = sorted(set(scratch.glob("*.cpp")) - set(slow))
-        for unit, members, level in (("fast", fast, "-O1"), ("slow", slow, "-O0")):
+        for unit, members, effort in (("fast", fast, ["-O1", *bounded_analyses().split()]), ("slow", slow, ["-O0"])):
             (scratch / unit).write_text("".join(f'#include "{path.name}"\n' for path in members))
-            command = ["g++", level, "-fPIC", *_includes(), "-I", work, "-x", "c++", "-c", scratch / unit]
+            command = ["g++", *effort, "-fPIC", *_includes(), "-I", work, "-x", "c++", "-c", scratch / unit]
             _call([*command, "-o", scratch / f"{unit}.o"])
         objects = [scratch / "fast.o", scratch / "slow.o", runtime]
         _call(["g++", "-shared", *objects, "-pthread", "-o", scratch / "libbench.so"])
@@ -310,7 +312,9 @@ def _verilator() -> Path:
     return Path(verilator.__file__).parent
 
 
-def _call(command: list) -> None:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+def _call(command: list, variables: Mapping[str, str] | None = None) -> None:
+    environment = os.environ | dict(variables or {})
+    parts = [str(part) for part in command]
+    done = subprocess.run(parts, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")

