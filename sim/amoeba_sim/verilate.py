@@ -307,32 +307,35 @@ def _compile(
         jobs = f"-j{len(os.sched_getaffinity(0))}"
         makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
         fast = f"OPT_FAST={effort.level} {bounded_analyses()}"
-        _run(["make", jobs, *makefile, fast, *_gathered(objects, effort)], folder, environment)
+        _run(["make", jobs, *makefile, fast, *_gathered(objects, effort, sources)], folder, environment)
     return objects / output
 
 
-def _gathered(objects: Path, effort: _Effort) -> list[str]:
+def _gathered(objects: Path, effort: _Effort, sources: list[str]) -> list[str]:
     """Gather Verilator's many C++ files in few; returns the make variables that have these compiled.
 
     Each file costs a second or two for the design's headers, precompiled or not: together more than half of all
-    for most designs.
+    for most designs. Where the design is one piece, the ``sources`` in C++ are part of it.
     """
-    if "VM_PARALLEL_BUILDS = 1" not in (objects / "Vtop_classes.mk").read_text():
-        return []  # so small that Verilator's own makefile takes them as one
-    slow = sorted(objects.glob("Vtop*Slow.cpp"))
+    is_small = "VM_PARALLEL_BUILDS = 1" not in (objects / "Vtop_classes.mk").read_text()
+    slow = [] if is_small else sorted(objects.glob("Vtop*Slow.cpp"))
     fast = sorted(set(objects.glob("Vtop*.cpp")) - set(slow), key=lambda path: (-path.stat().st_size, path.name))
-    units: list[list[Path]] = [[] for _ in range(effort.units)]
+    units: list[list[Path]] = [[] for _ in range(1 if is_small else effort.units)]
     for path in fast:
         min(units, key=lambda unit: sum(other.stat().st_size for other in unit)).append(path)
+    with_sources = effort.units == 1
+    if with_sources:
+        units[0] += [objects.parent / name for name in sources if name.endswith(".cpp")]
     names = [f"fast{index}" for index, unit in enumerate(units) if unit]
     for name, members in zip([*names, "slow"], [*filter(None, units), slow], strict=True):
-        (objects / f"{name}.cpp").write_text("".join(f'#include "{path.name}"\n' for path in members))
+        (objects / f"{name}.cpp").write_text("".join(f'#include "{path}"\n' for path in members))
     # Make finds the precompiled headers there already, and nobody uses them.
     for kind in ("fast", "slow"):
         (objects / f"unused.h.{kind}.gch").touch()
     return [
-        f"VM_CLASSES_FAST={' '.join(names)}", "VM_SUPPORT_FAST=", "VM_CLASSES_SLOW=slow", "VM_SUPPORT_SLOW=",
-        "VK_PCH_H=unused.h", "VK_PCH_I_FAST=", "VK_PCH_I_SLOW=",
+        "VM_PARALLEL_BUILDS=1", f"VM_CLASSES_FAST={' '.join(names)}", "VM_SUPPORT_FAST=",
+        f"VM_CLASSES_SLOW={'slow' if slow else ''}", "VM_SUPPORT_SLOW=",
+        "VK_PCH_H=unused.h", "VK_PCH_I_FAST=", "VK_PCH_I_SLOW=", *(["VM_USER_CLASSES="] if with_sources else []),
     ]  # fmt: skip
 
 
