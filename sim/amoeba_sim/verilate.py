@@ -328,7 +328,9 @@ def _gathered(objects: Path, effort: _Effort, sources: list[str]) -> list[str]:
         units[0] += [objects.parent / name for name in sources if name.endswith(".cpp")]
     names = [f"fast{index}" for index, unit in enumerate(units) if unit]
     for name, members in zip([*names, "slow"], [*filter(None, units), slow], strict=True):
-        (objects / f"{name}.cpp").write_text("".join(f'#include "{path}"\n' for path in members))
+        (objects / f"{name}.cpp").write_text(
+            "".join(f'#include "{os.path.relpath(path, objects)}"\n' for path in members)
+        )
     # Make finds the precompiled headers there already, and nobody uses them.
     for kind in ("fast", "slow"):
         (objects / f"unused.h.{kind}.gch").touch()

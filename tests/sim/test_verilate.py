@@ -218,7 +218,8 @@ def test_few_files_are_compiled_of_the_many_of_a_large_design(tmp_path):
     sizes = {"Vtop.cpp": 10, "Vtop__0.cpp": 90, "Vtop__1.cpp": 50, "Vtop__2.cpp": 45, "Vtop__0__Slow.cpp": 70}
     for name, size in sizes.items():
         (tmp_path / name).write_text(" " * size)
-    variables = verilate._gathered(tmp_path, verilate._Effort("-O1", 2))
+    variables = verilate._gathered(tmp_path, verilate._Effort("-O1", 2), ["nic.cpp"])
+    assert "VM_USER_CLASSES=" not in variables
     assert {"VM_CLASSES_FAST=fast0 fast1", "VM_CLASSES_SLOW=slow"} < set(variables)
     units = ("fast0", "fast1", "slow")
     included = {unit: re.findall('"(.*)"', (tmp_path / f"{unit}.cpp").read_text()) for unit in units}
@@ -228,9 +229,16 @@ def test_few_files_are_compiled_of_the_many_of_a_large_design(tmp_path):
     assert included["fast0"] == ["Vtop__0.cpp", "Vtop.cpp"]
 
 
-def test_a_small_design_is_compiled_as_verilator_left_it(tmp_path):
-    (tmp_path / "Vtop_classes.mk").write_text("VM_PARALLEL_BUILDS = 0\n")
-    assert verilate._gathered(tmp_path, verilate._Effort("-O1", 1)) == []
+def test_a_small_bench_is_one_file_with_its_main_program(tmp_path):
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    (objects / "Vtop_classes.mk").write_text("VM_PARALLEL_BUILDS = 0\n")
+    for name in ("Vtop.cpp", "Vtop__0__Slow.cpp"):
+        (objects / name).touch()
+    variables = verilate._gathered(objects, verilate._Effort("-O1", 1), ["ports.vlt", "main.cpp"])
+    assert {"VM_CLASSES_FAST=fast0", "VM_CLASSES_SLOW=", "VM_USER_CLASSES="} < set(variables)
+    included = re.findall('"(.*)"', (objects / "fast0.cpp").read_text())
+    assert sorted(included) == ["../main.cpp", "Vtop.cpp", "Vtop__0__Slow.cpp"]
 
 
 def test_a_component_is_elaborated_once_for_all_that_ask_for_it(fresh_cache, monkeypatch):
