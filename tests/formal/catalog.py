@@ -33,6 +33,7 @@ from tests.formal.admission import AdmissionSpec
 from tests.formal.answers import AnswersSinkSpec
 from tests.formal.axi import AxiWriteSpec
 from tests.formal.counters import CounterWriterSpec
+from tests.formal.draining import DrainSpec, KeyVersionSpec, WriteFenceSpec
 from tests.formal.gaps import GapStoreSpec
 from tests.formal.host_requests import CompleterSpec, FunctionResetSpec, MsixSpec, PeerStoreSpec
 from tests.formal.initiator import FailingSpec, FenceOrderSpec, PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
@@ -310,6 +311,30 @@ PROOFS = [
         KeptAnswerSpec,
         "bmc",
         9,
+    ),
+    *_with_covers(
+        "drain",
+        "Drain: when it is over, the requests and the reads of receive descriptors that were in flight or on offer as "
+        "it began have ended, and no event that was being written then still is; with nothing in flight it is soon over",
+        DrainSpec,
+        "bmc",
+        14,
+        14,
+    ),
+    *_with_covers(
+        "write_fence",
+        "WriteFence: it is done when the writes ordered before it was asked have settled, and left the last register",
+        WriteFenceSpec,
+        "bmc",
+        10,
+    ),
+    *_with_covers(
+        "key_version",
+        "KeyTable of 2: a request that comes on offer after a store finds no earlier entry",
+        KeyVersionSpec,
+        "bmc",
+        12,
+        12,
     ),
     *_with_covers(
         "event_credit",
