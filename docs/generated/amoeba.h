@@ -56,6 +56,8 @@
 #define AMOEBA_DEVICE_PSN_KEY_STRIDE 0x004
 #define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
+#define AMOEBA_DEVICE_DRAIN 0x088 /* W: Drain the target: see draining. Earlier register writes, such as those that withdraw a key or disable a context, take effect first. The value is ignored. */
+#define AMOEBA_DEVICE_DRAINING 0x08c /* R: 1 from a write of drain until all requests that the target had accepted by then have ended, with their reads and writes of host memory, events and reads of receive descriptors; else 0. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */

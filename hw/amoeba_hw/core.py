@@ -77,6 +77,8 @@ class Core(wiring.Component):
     write_begun, write_level : out
         As of WriteHub: ``writes`` has the order of ``write_begun``.
     write_error : in, pulse per write burst that the host refused
+    fence, fenced : out, in
+        As ``ask`` and ``done`` of WriteFence: the host writes ordered before have reached the host.
     received, transmitted : frames as :func:`packet_beat` streams
     irq : one bit per context, one-cycle pulses
     trace : :class:`TraceSignature`
@@ -98,6 +100,8 @@ class Core(wiring.Component):
                 "write_begun": Out(WRITE_BEGUN),
                 "write_level": Out(range(3)),
                 "write_error": In(1),
+                "fence": Out(1),
+                "fenced": In(1),
                 "received": In(stream.Signature(packet_beat(width))),
                 "transmitted": Out(stream.Signature(packet_beat(width))),
                 "irq": Out(parameters.contexts),
@@ -169,6 +173,10 @@ class Core(wiring.Component):
             Value.cast(target.pdc_command).eq(Value.cast(registers.pdc_command)),
             Value.cast(registers.pdc_view).eq(Value.cast(target.pdc_view)),
             target.cycles.eq(registers.cycles),
+            target.drain.eq(registers.drain),
+            registers.draining.eq(target.draining),
+            self.fence.eq(target.fence),
+            target.fenced.eq(self.fenced),
             self.counters.counter_base.eq(registers.counter_base),
             self.transmitter.dscp.eq(registers.dscp),
             initiator.psn_key.eq(registers.psn_key),

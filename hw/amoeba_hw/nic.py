@@ -12,6 +12,7 @@ from amoeba_hw.host.axi_lite import AxiLite
 from amoeba_hw.host.frames import connect_frames
 from amoeba_hw.host.line_order import LineOrder
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH
+from amoeba_hw.host.write_fence import WriteFence
 from amoeba_hw.stream import connect_streams
 
 __all__ = ["Nic"]
@@ -73,6 +74,7 @@ class Nic(wiring.Component):
             writer=Requester.ANSWER_WRITER,
             reader=Requester.ANSWER_FETCH,
         )
+        m.submodules.fence = fence = WriteFence()
         connect_streams(m, core.reads, order.i)
         connect_streams(m, order.o, dma.reads)
         connect_streams(m, dma.read_data, core.read_answers)
@@ -82,6 +84,11 @@ class Nic(wiring.Component):
             order.i_user.eq(core.read_user),
             order.begun.eq(core.write_begun),
             order.answered.eq(dma.bus.bvalid & dma.bus.bready),
+            fence.ask.eq(core.fence),
+            fence.ordered.eq(order.ordered),
+            fence.settled.eq(order.settled),
+            fence.leaves.eq(1),
+            core.fenced.eq(fence.done),
             dma.read_user.eq(order.o_user),
             dma.write_user.eq(core.write_user),
             core.write_error.eq(dma.write_error),

@@ -33,6 +33,7 @@ __all__ = [
     "MESSAGE",
     "NACK",
     "OPERAND_JOB",
+    "PASSAGE",
     "RECEIVER",
     "RECEIVE_QUESTION",
     "RECEIVE_REPLY",
@@ -55,6 +56,9 @@ GENERATION_BITS = 16
 EPOCH_BITS = 8
 """A target PDC's connection epoch changes when it is opened, if something was accepted since it was opened before.
 Requests of several epochs can be in the target at once, but fewer than 2**8 requests."""
+
+PASSAGE = data.StructLayout({"offered": 1, "entered": 1, "ended": 1})
+"""Items that pass in order: one is on offer, and enters when it is taken; the oldest one has ended."""
 
 RECEIVER = data.StructLayout({"valid": 1, "context": 8})
 """The context whose receives meet the messages for a context; valid while that is enabled, and this one exists."""

@@ -321,7 +321,7 @@ class Network:
 
     @property
     def devices(self) -> tuple[SimulatedDevice, ...]:
-        return tuple(link.device for link in self._links.values())
+        return tuple([link.device for link in self._links.values()])
 
     @property
     def in_flight(self) -> int:

@@ -298,6 +298,19 @@ def _device_block() -> RegisterBlock:
             ),
             _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
             _ro("cycles_high", 0x84, "The same, high half."),
+            Register(
+                "drain",
+                0x88,
+                Access.W,
+                "Drain the target: see draining. Earlier register writes, such as those that withdraw a key or "
+                "disable a context, take effect first. The value is ignored.",
+            ),
+            _ro(
+                "draining",
+                0x8C,
+                "1 from a write of drain until all requests that the target had accepted by then have ended, with "
+                "their reads and writes of host memory, events and reads of receive descriptors; else 0.",
+            ),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),

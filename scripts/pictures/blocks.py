@@ -22,7 +22,7 @@ GROUPS = {
     "memory": ("MemoryEngine", ("memory",)),
     "host": (
         "host memory",
-        ("read_hub", "write_hub", "operand_reader", "compare_reader", "result_writer", "line_order", "dma"),
+        ("read_hub", "write_hub", "operand_reader", "compare_reader", "result_writer", "line_order", "fence", "dma"),
     ),
 }
 """The diagram's boxes: title, and the names of what stands in each. A block without a place is an error."""

@@ -1,9 +1,5 @@
 """All proofs, each with what it says in one sentence."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from amaranth.lib import wiring
 from amoeba_hw.commit_queue import CommitQueue
 from amoeba_hw.host.axi_dma import AxiDma
 from amoeba_hw.host.counter_writer import CounterWriter
@@ -27,12 +23,12 @@ from amoeba_hw.stream import (
 from amoeba_hw.target.event_credits import EventCredits
 from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
-from amoeba_sim.formal import Outcome, prove
 
 from tests.formal.admission import AdmissionSpec
 from tests.formal.answers import AnswersSinkSpec
 from tests.formal.axi import AxiWriteSpec
 from tests.formal.counters import CounterWriterSpec
+from tests.formal.draining import DrainSpec, KeyVersionSpec, WriteFenceSpec
 from tests.formal.gaps import GapStoreSpec
 from tests.formal.host_requests import CompleterSpec, FunctionResetSpec, MsixSpec, PeerStoreSpec
 from tests.formal.initiator import FailingSpec, FenceOrderSpec, PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
@@ -42,6 +38,7 @@ from tests.formal.lists import OrderedListsSpec
 from tests.formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from tests.formal.messages import BufferUseSpec, KeptReceivesSpec, OpenReceivesSpec, SlotCreditsSpec
 from tests.formal.pcie import CompletionCreditsSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
+from tests.formal.proof import Proof, with_covers
 from tests.formal.recovery import OldestAskedSpec, OldestResentSpec
 from tests.formal.requests import FenceSpec, OperandSpaceSpec, QueuePlacesSpec
 from tests.formal.reset import WarmResetSpec
@@ -68,29 +65,7 @@ from tests.formal.target import (
 )
 from tests.formal.write_order import LineOrderSpec, PackedWriterOrderSpec, RingWriterOrderSpec, WriteHubSpec
 
-__all__ = ["PROOFS", "Proof"]
-
-
-@dataclass(frozen=True)
-class Proof:
-    """One run of the solver: ``build`` makes the specification; the rest is as for ``amoeba_sim.formal.prove``."""
-
-    name: str
-    says: str
-    build: Callable[[], wiring.Component]
-    mode: str
-    depth: int
-    any_power_up: bool = False
-
-    def run(self) -> Outcome:
-        return prove(
-            self.build(), self.name, mode=self.mode, depth=self.depth, any_power_up=self.any_power_up, timeout=300
-        )
-
-
-def _with_covers(name, says, build, mode, depth, cover_depth=10):
-    """A proof, and that the situations it is about can come about at all."""
-    return [Proof(name, says, build, mode, depth), Proof(f"{name}_reached", "", build, "cover", cover_depth)]
+__all__ = ["PROOFS"]
 
 
 def _warm_reset(name, build, depth=10, **rules):
@@ -101,7 +76,7 @@ def _warm_reset(name, build, depth=10, **rules):
 _LINE_TABLE_OUTPUTS = {"entry": "entry_valid", "fetch": "fetch_valid", "allocated_line": "allocated"}
 
 PROOFS = [
-    *_with_covers(
+    *with_covers(
         "queue",
         "Queue of 3: first in, first out; no loss; `level`; a beat per cycle; entries offered at once; stream "
         "contract",
@@ -109,22 +84,22 @@ PROOFS = [
         "bmc",
         14,
     ),
-    *_with_covers("register_slice", "RegisterSlice: a queue of one; stream contract", RegisterSliceSpec, "prove", 3),
-    *_with_covers(
+    *with_covers("register_slice", "RegisterSlice: a queue of one; stream contract", RegisterSliceSpec, "prove", 3),
+    *with_covers(
         "half_rate_slice",
         "HalfRateSlice: a queue of one; all outputs from registers; stream contract",
         HalfRateSliceSpec,
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "skid_buffer",
         "SkidBuffer: a queue of one with a bypass; `i.ready` from a register; stream contract",
         SkidBufferSpec,
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "arbiter",
         "RoundRobinArbiter of 3: nothing lost, invented or mixed; packets whole; at most one packet of each other "
         "input overtakes a waiting packet; stream contract",
@@ -132,28 +107,28 @@ PROOFS = [
         "prove",
         4,
     ),
-    *_with_covers(
+    *with_covers(
         "registered_arbiter",
         "RegisteredArbiter of 3: the same; no `ready` depends on a `valid`; one input alone waits for a cycle",
         RegisteredArbiterSpec,
         "prove",
         4,
     ),
-    *_with_covers(
+    *with_covers(
         "demux",
         "Demux to 3: each packet goes whole to the one output named, or nowhere; stream contract",
         DemuxSpec,
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "commit_queue",
         "CommitQueue of 2: delivers committed entries in order within two cycles, and no entry taken back; `room`",
         CommitQueueSpec,
         "bmc",
         12,
     ),
-    *_with_covers(
+    *with_covers(
         "write_order",
         "WriteHub of 3: beats leave in the order in which `ordered` and `begun` report them, with their client's "
         "number; stream contract",
@@ -161,7 +136,7 @@ PROOFS = [
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "packed_writer_order",
         "PackedWriter before a hub with any delay: a command is done a cycle after its last beat has its place, "
         "not before",
@@ -170,7 +145,7 @@ PROOFS = [
         9,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "ring_writer_order",
         "RingWriter before a hub with any delay: an entry is taken as its last beat gets its place",
         RingWriterOrderSpec,
@@ -178,7 +153,7 @@ PROOFS = [
         10,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "line_order",
         "LineOrder: no read is offered while a write that was ordered before it and that it has to follow waits for "
         "its answer; reads that follow nothing leave after three cycles; nothing is lost; stream contract",
@@ -187,7 +162,7 @@ PROOFS = [
         8,
         cover_depth=11,
     ),
-    *_with_covers(
+    *with_covers(
         "axi_writes",
         "AxiDma: AW, W and AR stable; each burst has AWLEN + 1 beats with WLAST on the last; data and strobes are "
         "those of the input beats; no burst crosses a 4 KiB boundary",
@@ -195,7 +170,7 @@ PROOFS = [
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "forwarding",
         "Executor with LineStore, naive arithmetic: every operation gets the newest value of its byte, at any "
         "distance and over either path, and none before its line has arrived; a result after three cycles; one "
@@ -205,14 +180,14 @@ PROOFS = [
         10,
         cover_depth=13,
     ),
-    *_with_covers(
+    *with_covers(
         "admission",
         "Admission: an operation may issue exactly if no earlier operation uses its resources",
         AdmissionSpec,
         "bmc",
         10,
     ),
-    *_with_covers(
+    *with_covers(
         "line_table",
         "LineTable of 2 sets of 2: no operation lost or overtaken; each line in one entry; an entry in use never "
         "reused; each line fetched once; no deadlock",
@@ -220,28 +195,28 @@ PROOFS = [
         "bmc",
         8,
     ),
-    *_with_covers(
+    *with_covers(
         "line_use",
         "LineUse: an entry is in use while operations refer to it or its changes are unwritten",
         LineUseSpec,
         "bmc",
         9,
     ),
-    *_with_covers(
+    *with_covers(
         "entry_records",
         "EntryRecords: an entry's record is the last one written, or zero once forgotten",
         EntryRecordsSpec,
         "bmc",
         8,
     ),
-    *_with_covers(
+    *with_covers(
         "line_store",
         "LineStore: reads and copies return the newest bytes; a copy returns only dirty bytes",
         LineStoreSpec,
         "bmc",
         7,
     ),
-    *_with_covers(
+    *with_covers(
         "write_back",
         "WriteBack with LineStore before a hub with any delay: every committed byte gets its place, the newest last, "
         "and counts as unwritten until then; no other byte does",
@@ -249,7 +224,7 @@ PROOFS = [
         "bmc",
         10,
     ),
-    *_with_covers(
+    *with_covers(
         "queue_places",
         "TransmitRing with RequestStore of one context, 2 PDCs, 4 places: no descriptor is fetched without a free "
         "place; every place is released; a queue knows whether another request follows the one that leaves",
@@ -258,7 +233,7 @@ PROOFS = [
         14,
         cover_depth=24,
     ),
-    *_with_covers(
+    *with_covers(
         "fences",
         "Packetizer, ContextOrder, WindowCredits of 2 contexts and 2 PDCs, 2 places each: a fenced request begins, "
         "or a fenced NOP ends, only when no packet that it waits for is outstanding, in its PDC or in all PDCs of "
@@ -268,7 +243,7 @@ PROOFS = [
         12,
         cover_depth=14,
     ),
-    *_with_covers(
+    *with_covers(
         "operand_space",
         "OperandRequester with 4 and 3 beats: never requests more beats than there is free space; all space is "
         "released; packets sent again go first; stream contract",
@@ -285,7 +260,7 @@ PROOFS = [
         "combinational",
         1,
     ),
-    *_with_covers(
+    *with_covers(
         "open_messages",
         "OpenMessages of 2 PDCs: a packet without START passes exactly where it continues the message that the "
         "packet accepted before it began or continued, and then with the immediate data of its first packet",
@@ -293,7 +268,7 @@ PROOFS = [
         "bmc",
         6,
     ),
-    *_with_covers(
+    *with_covers(
         "gap_store",
         "GapStore of 2 slots, 2 PDCs, timeouts of up to 3 cycles: a kept packet is found, and leaves with its own "
         "header; others replace it only when all slots are taken and it has waited for a timeout, and always after "
@@ -303,7 +278,7 @@ PROOFS = [
         9,
         12,
     ),
-    *_with_covers(
+    *with_covers(
         "kept_answers",
         "AnswerHistory and AnswerStore, window of 2: replays only answers given in the same connection epoch of the "
         "PDC, and not after their place was taken",
@@ -311,7 +286,31 @@ PROOFS = [
         "bmc",
         9,
     ),
-    *_with_covers(
+    *with_covers(
+        "drain",
+        "Drain: when it is over, the requests and the reads of receive descriptors in flight or on offer as it began "
+        "have ended, and no event that was being written then still is; with nothing in flight it is soon over",
+        DrainSpec,
+        "bmc",
+        14,
+        14,
+    ),
+    *with_covers(
+        "write_fence",
+        "WriteFence: it is done when the writes ordered before it was asked have settled, and left the last register",
+        WriteFenceSpec,
+        "bmc",
+        10,
+    ),
+    *with_covers(
+        "key_version",
+        "KeyTable of 2: a request that comes on offer after a store finds no earlier entry",
+        KeyVersionSpec,
+        "bmc",
+        12,
+        12,
+    ),
+    *with_covers(
         "event_credit",
         "EventCredits: entries reserved and not consumed are at most n - 4; free space is found whenever there is "
         "some, and is still free when a request that saw it reserves it, whatever receive descriptors take; releases"
@@ -329,7 +328,7 @@ PROOFS = [
         "combinational",
         1,
     ),
-    *_with_covers(
+    *with_covers(
         "count_orders",
         "CountOrders: one order for each counter of an answer except number 0, the first counter's first; stream "
         "contract",
@@ -345,7 +344,7 @@ PROOFS = [
         "bmc",
         9,
     ),
-    *_with_covers(
+    *with_covers(
         "event_counter",
         "CounterWriter of 2, where number 0 is no counter: the same; and the newest value is written within four "
         "cycles of a ready host",
@@ -354,7 +353,7 @@ PROOFS = [
         11,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "slot_space",
         "SlotCredits of 4 slots: a message with a reserved slot finds a free slot when it is matched; no free slot "
         "is held back; reservations from before the context was disabled do not count",
@@ -363,7 +362,7 @@ PROOFS = [
         3,
         cover_depth=14,
     ),
-    *_with_covers(
+    *with_covers(
         "kept_receives",
         "KeptReceives: a message whose receive was found before it was accepted gets that receive when it is "
         "matched; a search waits only for earlier messages; receive descriptors wait while a receive is kept",
@@ -371,7 +370,7 @@ PROOFS = [
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "open_receives",
         "OpenReceives of 2 PDCs: a row is open from its begin to its end, and shows the receive that was put there",
         OpenReceivesSpec,
@@ -386,7 +385,7 @@ PROOFS = [
         "combinational",
         1,
     ),
-    *_with_covers(
+    *with_covers(
         "ordered_lists",
         "OrderedLists of 2 lists, 4 places each, 2 in a row: a search finds the oldest match, whatever was inserted,"
         " removed or overwritten before; the lowest free place is taken, and no place twice; each result in the "
@@ -396,14 +395,14 @@ PROOFS = [
         2,
         cover_depth=17,
     ),
-    *_with_covers(
+    *with_covers(
         "closing_order",
         "ClosingOrder of 3: first is the number inserted first, of those that are not refused",
         ClosingOrderSpec,
         "bmc",
         8,
     ),
-    *_with_covers(
+    *with_covers(
         "idle_pdcs",
         "IdlePdcs of 2: an idle PDC is the first choice, or the second in the middle of a message; the lowest number "
         "of each; a packet ends idleness",
@@ -423,7 +422,7 @@ PROOFS = [
         for datatype in Datatype
         if is_integer(datatype)
     ),
-    *_with_covers(
+    *with_covers(
         "window_credits",
         "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, from zero to the "
         "window, whatever else happens in the same cycle; a context's packets are all answered when those of its own"
@@ -433,7 +432,7 @@ PROOFS = [
         "prove",
         3,
     ),
-    *_with_covers(
+    *with_covers(
         "packet_log",
         "PacketLog of 2 PDCs, 4 places each: a packet and the note of its answer are read as written while others "
         "within the window come and go, for an answer and for sending again",
@@ -441,7 +440,7 @@ PROOFS = [
         "bmc",
         6,
     ),
-    *_with_covers(
+    *with_covers(
         "retransmitter",
         "Retransmitter of 2 PDCs: sends only unanswered packets again, whatever is asked, and of those whose answers"
         " were kept only the oldest; a failed PDC does not go back, whatever it did when it failed; stream contract",
@@ -450,7 +449,7 @@ PROOFS = [
         14,
         cover_depth=14,
     ),
-    *_with_covers(
+    *with_covers(
         "oldest_resent",
         "Retransmitter of 2 PDCs: a PDC that has timed out, or whose hold-off is over, sends its oldest packet again"
         " within 17 cycles without other delays, whatever NACKs arrive, unless that packet is answered or the PDC "
@@ -460,7 +459,7 @@ PROOFS = [
         2,
         cover_depth=16,
     ),
-    *_with_covers(
+    *with_covers(
         "oldest_asked",
         "RetransmissionTimers of 2 PDCs: the oldest packet is asked for within the longest timeout and one hold-off,"
         " whatever NACKs arrive; visits of a PDC that sends again do not count",
@@ -469,7 +468,7 @@ PROOFS = [
         2,
         cover_depth=30,
     ),
-    *_with_covers(
+    *with_covers(
         "failing",
         "RetransmissionTimers of 2 PDCs: a PDC told to fail is given up within a round, once and without a timeout, "
         "whatever it does; a new connection epoch clears the order to fail; a PDC given up for lack of a target PDC "
@@ -479,7 +478,7 @@ PROOFS = [
         16,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "fence_order",
         "ResultOrder of 3: a NOP that waited for an answer completes behind it; stream contract",
         FenceOrderSpec,
@@ -487,7 +486,7 @@ PROOFS = [
         10,
         cover_depth=10,
     ),
-    *_with_covers(
+    *with_covers(
         "peer_store",
         "PeerTable with PacketNumberer and ResponseHandler: an entry is stored within three cycles, also if headers,"
         " data and completions are never taken; no block writes back a value that it read before the store",
@@ -495,7 +494,7 @@ PROOFS = [
         "bmc",
         10,
     ),
-    *_with_covers(
+    *with_covers(
         "completer",
         "Completer of 3: no write waits for the link, and no other request does while there is space for its answer;"
         " answers carry the labels of the requests that want one, in order; stream contract",
@@ -504,7 +503,7 @@ PROOFS = [
         14,
         cover_depth=20,
     ),
-    *_with_covers(
+    *with_covers(
         "function_reset",
         "FunctionReset: no block is reset in the middle of a packet, a read or an access; one reset for each "
         "request, before the reset is reported done; no request begins without Bus Master Enable",
@@ -513,7 +512,7 @@ PROOFS = [
         20,
         cover_depth=20,
     ),
-    *_with_covers(
+    *with_covers(
         "msix",
         "MsixTable of 2: a message for each interrupt and for nothing else; none begins for a masked vector; a "
         "message that may be sent begins within six cycles of a ready link; stream contract",
@@ -522,7 +521,7 @@ PROOFS = [
         12,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "answers_sink",
         "AnswerOrder with space for two completions beyond those decided: no answer waits for packets to leave",
         AnswersSinkSpec,
@@ -530,7 +529,7 @@ PROOFS = [
         19,
         cover_depth=16,
     ),
-    *_with_covers(
+    *with_covers(
         "read_tags",
         "ReadTags of 4: a tag is given only while no read has it, neither an outstanding nor an abandoned one; a "
         "lookup of a tag returns what was stored last; only outstanding reads expire",
@@ -538,7 +537,7 @@ PROOFS = [
         "prove",
         2,
     ),
-    *_with_covers(
+    *with_covers(
         "completion_credits",
         "CompletionBuffer of 4 lines and 2 tags: never requests more lines than there is space for; a line is "
         "delivered with the data of its own completions, however they are cut and mixed; no error without cause; "
@@ -548,7 +547,7 @@ PROOFS = [
         7,
         cover_depth=16,
     ),
-    *_with_covers(
+    *with_covers(
         "written_bytes",
         "WriteRequester, lines of 2 DWs: every strobed byte is in one request, in the order of lines, and no other "
         "byte in any; legal lengths and byte enables; settled lines have left; stream contract",
@@ -557,7 +556,7 @@ PROOFS = [
         6,
         cover_depth=12,
     ),
-    *_with_covers(
+    *with_covers(
         "request_order",
         "RequestMerger: a read or an interrupt leaves after everything that was accepted or on offer before it; "
         "requests stay whole; none begins while stopped, no read without credit; stream contract",

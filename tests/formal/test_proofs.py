@@ -1,4 +1,7 @@
-"""Every proof of the catalogue holds."""
+"""Every proof of the catalogue holds.
+
+Covers ``amoeba_hw/target/drain.py`` and ``amoeba_hw/host/write_fence.py``.
+"""
 
 import pytest
 

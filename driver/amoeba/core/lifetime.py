@@ -33,6 +33,8 @@ class FabricObject:
     _auto: Locker | None = None
     """The progress thread of the fabric; every public call takes its lock. None: progress is manual."""
 
+    _error: type[Exception] = FabricError
+    """The API's exception."""
     _warning: type[ResourceWarning] = ResourceWarning
     """The warning for an object that is dropped open."""
     _consequence = ""
@@ -74,11 +76,11 @@ class FabricObject:
         """
         if self._closed:
             return
-        failures: list[FabricError] = []
+        failures: list[Exception] = []
         for child in sorted(self._children.values(), key=lambda child: child._serial, reverse=True):
             try:
                 child.close()
-            except FabricError as error:
+            except self._error as error:
                 failures.append(error)
         self._closed = True
         self._release()

@@ -184,6 +184,7 @@ class ContextTable:
         """
         if not self.lost:
             try:
+                self._registers.flush()
                 controls = [self._registers.read("contexts", "control", context) for context in self._enabled]
             except DeviceClosedError:
                 raise

@@ -94,7 +94,7 @@ class EventRing:
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0):
             return True
         nic = self.nic
-        return nic.lost or (self._watchdog.is_long(head) and nic.find_lost())
+        return nic.contexts.lost or (self._watchdog.is_long(head) and nic.find_lost())
 
     @property
     def waiting(self) -> int:

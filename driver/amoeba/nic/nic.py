@@ -1,11 +1,12 @@
 """The NIC below any API: its registers, its tables, and the users of their entries."""
 
 import logging
+import time
 import weakref
 from collections.abc import Callable, MutableSequence
 from dataclasses import dataclass
 
-from amoeba_model.device import Device, DeviceError
+from amoeba_model.device import Device, DeviceClosedError, DeviceError
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.registers import RETRANSMIT_DOUBLINGS, RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter, PlacedBlock
 
@@ -25,6 +26,12 @@ from amoeba.nic.target_pdcs import TargetPdcs
 __all__ = ["Nic", "Retransmission"]
 
 _DOMAINS = 256
+_DRAIN_TIME = 10.0
+"""Seconds that a NIC gets to end the requests it has accepted; it needs microseconds."""
+_DRAIN_ROUNDS = 64
+"""Network latencies of a simulated NIC that it gets at least."""
+_DRAIN_READS = 8
+"""Reads of a register that follow each other before a wait lets time pass: most waits take fewer."""
 _MAX_DSCP = 63
 
 _log = logger("nic")
@@ -191,6 +198,42 @@ class Nic:
             for listener in list(self.reset_listeners):
                 listener.nic_lost()
         return self.lost
+
+    def drain(self) -> None:
+        """Wait until the requests that the NIC has accepted have ended, with all their accesses to memory.
+
+        After a key was withdrawn or a context was disabled, the NIC then touches the memory behind it no more. The
+        wait is not for requests that are accepted meanwhile. A NIC that is :attr:`lost` has ended all.
+
+        Raises FI_ETIMEDOUT if the NIC takes more than :data:`_DRAIN_TIME`: :attr:`drained` tells when it is over.
+        """
+        if self.lost:
+            return
+        try:
+            self.registers.write("device", "drain", 1)
+            self._wait_drained()
+        except DeviceClosedError:
+            raise
+        except DeviceError:
+            if not self.find_lost():
+                raise
+
+    def _wait_drained(self) -> None:
+        deadline, rounds = time.monotonic() + _DRAIN_TIME, _DRAIN_ROUNDS
+        while not self.drained:
+            if rounds <= 0 and time.monotonic() >= deadline:
+                raise fabric_error(
+                    Errno.FI_ETIMEDOUT,
+                    f"{self.device.name} has not ended its peers' requests within {_DRAIN_TIME:g} seconds, and may "
+                    "still use the memory, which stays registered: close again",
+                )
+            self.advance()
+            rounds -= 1
+
+    @property
+    def drained(self) -> bool:
+        """Whether what :meth:`drain` waits for is over, or the NIC is lost."""
+        return self.lost or not all(self.registers.read("device", "draining") for _ in range(_DRAIN_READS))
 
     def close(self) -> None:
         """Close the device; the tables die with it. Idempotent."""

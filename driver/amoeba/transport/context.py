@@ -6,6 +6,7 @@ optional: without rings nothing can be posted, without events peers cannot notif
 messages.
 """
 
+import functools
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -215,9 +216,13 @@ class Context:
         """Wait until requests are done and peers are notified, and release everything.
 
         The wait takes :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most. Then the NIC gives up the peers of requests
-        that use buffers, and these requests end: afterwards it touches no buffer. Senders of long messages that met
-        no receive are notified that nobody will read their messages. ``back`` is called when the NIC's context can be
-        used again, perhaps long afterwards; without ``back``, the context is released then.
+        that use buffers, and these requests end. The messages that the NIC is receiving end, too. Afterwards the NIC
+        touches no buffer. Senders of long messages that met no receive are notified that nobody will read their
+        messages. ``back`` is called when the NIC's context can be used again, perhaps long afterwards; without
+        ``back``, the context is released then.
+
+        Raises as :meth:`Nic.drain`, or what a signal's handler raises. Then all that the NIC may still use stays
+        until a later ``nic.contexts.reclaim()`` finds that it does not.
         """
         if back is None:
             nic, number = self.nic, self.number
@@ -227,6 +232,22 @@ class Context:
 
         self._refuse()
         self.nic.contexts.disable(self.number)
+        try:
+            self.nic.drain()
+        except BaseException:
+            self.nic.contexts.retired.append(functools.partial(self._ends_later, back))
+            raise
+        self._end(back)
+
+    def _ends_later(self, back: Callable[[], None]) -> bool:
+        """Release everything if the NIC uses it no more; return whether it is so."""
+        if not self.nic.drained:
+            return False
+        self._end(back)
+        return True
+
+    def _end(self, back: Callable[[], None]) -> None:
+        """Release everything of a context that was disabled, and has no messages in hand."""
         left = self.sharer is None or self.sharer.leave()
         rings, peers = self.own_rings, self.peers
         idle = rings is None or not rings.outstanding or self.nic.lost

@@ -157,7 +157,7 @@ class LongSends:
     def end(self, token: int, status: int = _OK) -> bool:
         """End a message that nobody is to read any more; False if it is over, or never was.
 
-        Afterwards no new request can read its bytes; an outstanding read may still do so.
+        Afterwards no request reads its bytes.
         """
         send = self._outstanding.get(token)
         if send is None:
@@ -223,6 +223,8 @@ class LongSends:
         send = self._outstanding.pop(token)
         del self._rings.held[token]
         self._nic.keys.remove(send.key)
+        if send.answer is None:
+            uninterrupted(self._nic.drain)  # the receiver may be reading
         self._nic.dma.revoke_all(send.grants, NO_CONTEXT)
         return send
 

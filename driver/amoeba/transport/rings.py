@@ -389,7 +389,7 @@ class ContextRings(TransmitRings):
         Called where no completion comes, to see whether the NIC was reset.
         """
         nic = self.nic
-        if not nic.lost and not (self._watchdog.is_long(self._head) and nic.find_lost()):
+        if not nic.contexts.lost and not (self._watchdog.is_long(self._head) and nic.find_lost()):
             return False
         return uninterrupted(self._complete_lost)
 

@@ -46,6 +46,8 @@ class LineOrder(wiring.Component):
         From WriteHub: the write stream at the bus adapter has this order.
     answered : in
         Pulse: the host has answered a write burst, in their order, in a later cycle than it has begun.
+    ordered, settled : out
+        Numbers of the bursts that have begun, and of those answered, as WriteFence wants them.
     """
 
     def __init__(self, width, *, lines, writer, reader):
@@ -59,6 +61,8 @@ class LineOrder(wiring.Component):
                 "o_user": Out(USER_WIDTH),
                 "begun": In(WRITE_BEGUN),
                 "answered": In(1),
+                "ordered": Out(NUMBER_BITS),
+                "settled": Out(NUMBER_BITS),
             }
         )
 
@@ -80,6 +84,8 @@ class LineOrder(wiring.Component):
             pending.line.eq(self.begun.address >> line_bits),
             pending.remembered.eq(self.begun.user == self._lines),
             pending.answered.eq(self.answered),
+            self.ordered.eq(pending.next_number),
+            self.settled.eq(pending.oldest),
             pending.ask.eq(looked_at.i.ready),
             pending.asked.eq(asked.o.p.request.address >> line_bits),
         ]

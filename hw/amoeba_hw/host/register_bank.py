@@ -93,6 +93,9 @@ class RegisterBank(wiring.Component):
     pdc_command : PDC_COMMAND, Out
     pdc_view : PDC_VIEW, In
         Of the target PDC that a command has selected, from the next cycle on.
+    drain : Out
+        Pulse: the register is written. Writes to ``key_stores`` before it are in their queue, or have left it.
+    draining : In
     cycles : Out(48)
         Since reset.
     """
@@ -121,6 +124,8 @@ class RegisterBank(wiring.Component):
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
                 "pdc_command": Out(PDC_COMMAND),
                 "pdc_view": In(PDC_VIEW),
+                "drain": Out(1),
+                "draining": In(1),
                 "cycles": Out(48),
             }
         )
@@ -176,6 +181,7 @@ class RegisterBank(wiring.Component):
                 "abi_version": ABI_VERSION,
                 "cycles_low": self._cycles[:32],
                 "cycles_high": self._cycles[32:],
+                "draining": self.draining,
             }
             return own[register.name] if register.name in own else getattr(self._parameters, register.name)
         if block.name == "target_pdcs":
@@ -297,12 +303,16 @@ class RegisterBank(wiring.Component):
         return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
 
     def _elaborate_outputs(self, m):
-        access, target_pdcs = self.accesses, next(p for p in self._blocks if p.block.name == "target_pdcs")
+        access = self.accesses
+        device, target_pdcs = (
+            next(placed for placed in self._blocks if placed.block.name == name) for name in ("device", "target_pdcs")
+        )
         written = access.valid & access.ready & access.p.write
         m.d.comb += [
             self.pdc_command.select.eq(written & (access.p.address == target_pdcs.address("select"))),
             self.pdc_command.close.eq(written & (access.p.address == target_pdcs.address("close"))),
             self.pdc_command.pdc.eq(access.p.data),
+            self.drain.eq(written & (access.p.address == device.address("drain"))),
             self.cycles.eq(self._cycles),
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),

@@ -15,6 +15,7 @@ from amoeba_hw.request_records import (
     CHECKED_REQUEST,
     EVENT_CLAIM,
     GENERATION_BITS,
+    PASSAGE,
     RECEIVE_QUESTION,
     RECEIVE_REPLY,
 )
@@ -55,6 +56,8 @@ class Matcher(wiring.Component):
         Never refused.
     receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
         Receive descriptors. An answer is always taken.
+    fetches : PASSAGE, Out
+        Of these reads.
     checked : CHECKED_REQUEST stream
     matched : CHECKED_REQUEST stream
         The same in order, and between them the events of receive descriptors: ``answer.silent``. Of messages,
@@ -89,6 +92,7 @@ class Matcher(wiring.Component):
                 "slot_releases": In(stream.Signature(SLOT_RELEASE)),
                 "receive_reads": Out(stream.Signature(READ_REQUEST)),
                 "receive_data": In(stream.Signature(read_beat(width))),
+                "fetches": Out(PASSAGE),
                 "checked": In(stream.Signature(CHECKED_REQUEST)),
                 "matched": Out(stream.Signature(CHECKED_REQUEST)),
                 "event_credit": In(contexts),
@@ -175,6 +179,9 @@ class Matcher(wiring.Component):
                 queues.event_generations[index].eq(self.generations[index]),
             ]
         m.d.comb += [
+            self.fetches.offered.eq(fetch.asks),
+            self.fetches.entered.eq(fetch.reads.valid & fetch.reads.ready),
+            self.fetches.ended.eq(fetch.answers.valid & fetch.answers.ready & fetch.answers.p.last),
             fetch.left.eq(queues.left),
             fetch.forgotten.eq(queues.forgotten),
             queues.enabled.eq(Cat(context.enable for context in self.contexts)),

@@ -47,6 +47,8 @@ class ReceiveFetch(wiring.Component):
         Pulse: a place has become free again.
     forgotten : In, a bit per context
         With ``left``: what was there was of an earlier generation.
+    asks : Out
+        A read is on offer, or is as soon as its descriptors have space.
     """
 
     def __init__(self, parameters, places):
@@ -63,6 +65,7 @@ class ReceiveFetch(wiring.Component):
                 "generations": Out(GENERATION_BITS).array(contexts),
                 "left": In(contexts),
                 "forgotten": In(contexts),
+                "asks": Out(1),
             }
         )
 
@@ -81,7 +84,11 @@ class ReceiveFetch(wiring.Component):
                 ring.completion_size.eq(_LARGEST_RING),
                 self.generations[index].eq(scheduler.generations[index]),
             ]
-        m.d.comb += [scheduler.left.eq(self.left), scheduler.skipped.eq(self.left & ~self.forgotten)]
+        m.d.comb += [
+            scheduler.left.eq(self.left),
+            scheduler.skipped.eq(self.left & ~self.forgotten),
+            self.asks.eq(scheduler.commands.valid),
+        ]
         for producer, consumer in (
             (flipped(self.tails), scheduler.doorbells),
             (scheduler.commands, fetch.commands),

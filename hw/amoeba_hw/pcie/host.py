@@ -7,6 +7,7 @@ from amoeba_model.trace import Requester
 
 from amoeba_hw.host.axi import USER_WIDTH
 from amoeba_hw.host.line_order import LineOrder
+from amoeba_hw.host.write_fence import WriteFence
 from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, read_beat, write_beat
 from amoeba_hw.pcie.completion_buffer import CompletionBuffer
 from amoeba_hw.pcie.interfaces import CONFIGURATION, MSIX_MESSAGE, completion_beat, request_beat
@@ -38,6 +39,8 @@ class PcieHost(wiring.Component):
     -------
     reads, read_user, read_answers, writes, write_user, write_begun, write_level
         As of Core. Latency of a read five cycles and more, of a write three, of an answer three.
+    fence, fenced
+        As of Core: the writes have left in ``requests``.
     interrupts : MSIX_MESSAGE stream, In
         From MsixTable, at any time after the core's pulse.
     requests, read_credit, completions, configuration
@@ -65,6 +68,8 @@ class PcieHost(wiring.Component):
                 "write_user": In(USER_WIDTH),
                 "write_begun": In(WRITE_BEGUN),
                 "write_level": In(range(3)),
+                "fence": In(1),
+                "fenced": Out(1),
                 "interrupts": In(stream.Signature(MSIX_MESSAGE)),
                 "requests": Out(stream.Signature(request_beat(width))),
                 "read_credit": In(1),
@@ -126,6 +131,7 @@ class PcieHost(wiring.Component):
 
     def _elaborate_writes(self, m, merger):
         m.submodules.write_requester = requester = WriteRequester(self._width, self._write_limit)
+        m.submodules.fence = fence = WriteFence()
         connect_streams(m, wiring.flipped(self.writes), requester.writes)
         connect_streams(m, requester.requests, merger.writes)
         m.d.comb += [
@@ -134,4 +140,10 @@ class PcieHost(wiring.Component):
             merger.accepted.eq(requester.accepted),
             merger.settled.eq(requester.settled),
             merger.waiting.eq(self.write_level),
+            fence.ask.eq(self.fence),
+            fence.ordered.eq(requester.accepted + self.write_level),
+            fence.settled.eq(requester.settled),
+            # The merger's register passes on what has left the requester.
+            fence.leaves.eq(~merger.requests.valid | merger.requests.ready),
+            self.fenced.eq(fence.done),
         ]

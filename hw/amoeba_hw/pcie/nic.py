@@ -114,6 +114,8 @@ class PcieNic(wiring.Component):
             host.write_user.eq(core.write_user),
             host.write_begun.eq(core.write_begun),
             host.write_level.eq(core.write_level),
+            host.fence.eq(core.fence),
+            core.fenced.eq(host.fenced),
             host.read_credit.eq(self.link.read_credit),
             host.configuration.eq(self.link.configuration),
             host.run.eq(reset.run),

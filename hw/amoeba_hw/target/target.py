@@ -34,6 +34,7 @@ from amoeba_hw.target.answer_sender import AnswerSender
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.checker import RequestChecker
 from amoeba_hw.target.count_orders import CountOrders
+from amoeba_hw.target.drain import Drain
 from amoeba_hw.target.event_credits import EventCredits
 from amoeba_hw.target.gap_payloads import GapPayloads
 from amoeba_hw.target.key_table import KeyTable
@@ -82,6 +83,8 @@ class Target(wiring.Component):
         See :class:`~amoeba_hw.target.pdc_table.PdcTable`.
     key_stores : KEY_STORE stream
         See :class:`~amoeba_hw.target.key_table.KeyTable`.
+    drain, draining, fence, fenced
+        See :class:`~amoeba_hw.target.drain.Drain`; ``drain`` is its ``begin``.
     event_heads, event_arms, receive_tails : RING_INDEX streams
     slot_releases : SLOT_RELEASE stream
         Taken in every cycle.
@@ -135,6 +138,10 @@ class Target(wiring.Component):
                 "pdc_view": Out(PDC_VIEW),
                 "cycles": In(48),
                 "key_stores": In(stream.Signature(KEY_STORE)),
+                "drain": In(1),
+                "draining": Out(1),
+                "fence": Out(1),
+                "fenced": In(1),
                 "event_heads": In(stream.Signature(RING_INDEX)),
                 "event_arms": In(stream.Signature(RING_INDEX)),
                 "receive_tails": In(stream.Signature(RING_INDEX)),
@@ -201,6 +208,7 @@ class Target(wiring.Component):
         self._elaborate_matching(m, pdcs, receivers, matcher, sender)
         self._elaborate_events(m, sender)
         self._elaborate_counts(m, sender)
+        self._elaborate_drain(m, pdcs.sequenced, matcher.fetches, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
         for said, kept in ((pdcs.duplicates, duplicates.i), (pdcs.nacks, nacks.i)):
             # Nothing new waits for what was received again, or was refused.
@@ -364,6 +372,22 @@ class Target(wiring.Component):
         connect_streams(m, sender.advances, advances.i)
         connect_streams(m, advances.o, orders.advances)
         connect_streams(m, orders.orders, flipped(self.counts))
+
+    def _elaborate_drain(self, m, sequenced, fetches, sender):
+        """Connect the wait for what is in flight, from the lookup of its key to its answer."""
+        m.submodules.drain = drain = Drain()
+        m.d.comb += [
+            drain.begin.eq(self.drain),
+            drain.held.eq(self.key_stores.valid),
+            drain.requests.offered.eq(sequenced.valid & ~sequenced.p.dropped),
+            drain.requests.entered.eq(drain.requests.offered & sequenced.ready),
+            drain.requests.ended.eq(sender.given),
+            drain.fetches.eq(fetches),
+            drain.writes_event.eq(sender.events.valid),
+            drain.fenced.eq(self.fenced),
+            self.fence.eq(drain.fence),
+            self.draining.eq(drain.draining),
+        ]
 
     def _elaborate_answer_memory(self, m, collector, sender, replayer):
         """Make the stores of answers, on the chip and in the host's memory."""

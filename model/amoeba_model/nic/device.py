@@ -109,7 +109,8 @@ class ModelDevice(SimulatedDevice):
 
     @property
     def cycles(self) -> int:
-        self._check_open()
+        if self._closed:
+            self._refuse()
         return self._core.now
 
     @property

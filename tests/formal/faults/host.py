@@ -1,6 +1,6 @@
 """Faults of the host's requests, event counters' writes and PCI Express."""
 
-from amoeba_hw.host import counter_writer, hubs, line_order, packed_writer, ring_writer
+from amoeba_hw.host import counter_writer, hubs, line_order, packed_writer, ring_writer, write_fence
 from amoeba_hw.pcie import (
     completer,
     completion_buffer,
@@ -11,7 +11,7 @@ from amoeba_hw.pcie import (
     write_requester,
 )
 
-from tests.formal import counters, host_requests, pcie, write_order
+from tests.formal import counters, draining, host_requests, pcie, write_order
 
 __all__ = ["FAULTS", "SPECIFICATIONS"]
 
@@ -101,6 +101,18 @@ FAULTS = {
         "used + needed <= self._lines",
         "used < self._lines",
     ),
+    "writes are behind a fence before they have settled": (
+        write_fence,
+        "WriteFence",
+        "with m.Elif(~ahead[-1]):",
+        "with m.Else():",
+    ),
+    "a question withdrawn is answered": (
+        write_fence,
+        "WriteFence",
+        'm.next = "SETTLE"\n                with m.If(~self.ask):\n                    m.next = "REST"',
+        'm.next = "SETTLE"',
+    ),
     "a read passes the write on offer": (
         request_merger,
         "RequestMerger",
@@ -119,6 +131,7 @@ SPECIFICATIONS = {
     "PackedWriter": (write_order, "PackedWriterOrderSpec", "bmc", 8),
     "RingWriter": (write_order, "RingWriterOrderSpec", "bmc", 8),
     "LineOrder": (write_order, "LineOrderSpec", "bmc", 9),
+    "WriteFence": (draining, "WriteFenceSpec", "bmc", 10),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "Completer": (host_requests, "CompleterSpec", "bmc", 14),
     "FunctionReset": (host_requests, "FunctionResetSpec", "bmc", 20),

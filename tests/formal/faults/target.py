@@ -5,15 +5,17 @@ from amoeba_hw.target import (
     answer_store,
     closing_order,
     count_orders,
+    drain,
     event_credits,
     gap_store,
     idle_pdcs,
+    key_table,
     open_messages,
     receivers,
     sequence,
 )
 
-from tests.formal import gaps, target
+from tests.formal import draining, gaps, target
 
 __all__ = ["FAULTS", "SPECIFICATIONS"]
 
@@ -177,6 +179,11 @@ FAULTS = {
         "first.eq(idle)",
     ),
     "a refused PDC is a second choice": (idle_pdcs, "IdlePdcs", " & ~self.refused", ""),
+    "a wait leaves out the request on offer": (drain, "Drain", "self._level + items.offered", "self._level"),
+    "a wait leaves out the reads of receive descriptors": (drain, "Drain", "passed[0] & passed[1]", "passed[0]"),
+    "a wait leaves out the event in hand": (drain, "Drain", " & ~writes_event)", ")"),
+    "a wait is over before its writes have reached the host": (drain, "Drain", "m.If(self.fenced)", "m.If(1)"),
+    "a slot is read while a store is on offer": (key_table, "KeyTable", " & ~self.stores.valid)", ")"),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -186,6 +193,8 @@ SPECIFICATIONS = {
     "EventCredits": (target, "EventCreditsSpec", "bmc", 12),
     "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
+    "Drain": (draining, "DrainSpec", "bmc", 14),
+    "KeyTable": (draining, "KeyVersionSpec", "bmc", 12),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
     "IdlePdcs": (target, "IdlePdcsSpec", "bmc", 8),
     "OpenMessages": (target, "OpenMessagesSpec", "bmc", 6),

@@ -65,7 +65,7 @@ class Bench:
 
     def __init__(self, dut, pace=always, event_pace=always):
         self.dut = dut
-        dut.counts.value = dut.pdc_view.value = 0
+        dut.counts.value = dut.pdc_view.value = dut.draining.value = 0
         self.port, self.rules = register_port(dut, "bar_", pace)
         self.events = {name: StreamSink(dut, name, shape, pace=event_pace()) for name, shape in EVENTS.items()}
 
@@ -360,6 +360,29 @@ async def commands_for_target_pdcs_leave_at_once_and_their_view_is_read(dut):
     for name in ("select", "close"):
         assert await bench.read(BLOCKS["target_pdcs"].address(name)) == 0
     assert commands == expected
+    watching.cancel()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def each_write_of_drain_is_a_pulse_and_draining_is_read(dut):
+    bench = Bench(dut, event_pace=NEVER)
+    pulses = 0
+
+    async def watch():
+        nonlocal pulses
+        while True:
+            await RisingEdge(dut.clk)
+            pulses += int(dut.drain.value)
+
+    await start(dut)
+    watching = cocotb.start_soon(watch())
+    for number in range(2 * 16 + 3):  # more than any queue holds
+        dut.draining.value = number % 2
+        assert await bench.read(BLOCKS["device"].address("draining")) == number % 2
+        await bench.set("device", drain=random.getrandbits(32))
+        await ClockCycles(dut.clk, 2)
+        assert pulses == number + 1
+    assert await bench.read(BLOCKS["device"].address("drain")) == 0
     watching.cancel()
 
 

@@ -52,6 +52,8 @@ class Bar(wiring.Component):
             m.d.comb += Value.cast(self.contexts[index]).eq(Value.cast(bank.contexts[index]))
         m.d.comb += [
             bank.counts.eq(self.counts),
+            self.drain.eq(bank.drain),
+            bank.draining.eq(self.draining),
             self.mac.eq(bank.mac),
             self.ip.eq(bank.ip),
             self.dscp.eq(bank.dscp),

@@ -37,6 +37,7 @@ class Bench(DmaClients):
             {"max_payload": (payload // 128).bit_length() - 1, "max_read_request": (read // 128).bit_length() - 1},
         )
         dut.read_credit.value = dut.run.value = 1
+        dut.fence.value = 0
         self.root = PcieRoot(
             dut, "requests", "completions", WIDTH, self.memory, pace, max_payload=payload, max_read_request=read,
             boundary=boundary,
@@ -79,6 +80,26 @@ async def any_range_is_read_and_written_and_nothing_else(dut, pace):
         await RisingEdge(dut.clk)
     await bench.quiet()
     assert bench.memory[BASE : BASE + SIZE] == expected
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(pace=list(PACES))
+async def behind_a_fence_is_every_write_that_was_ordered_before(dut, pace):
+    bench = Bench(dut, PACES[pace])
+    await start(dut)
+    for number in range(1, 21):
+        address, content = BASE + 0x8000 + random.randrange(0x2000), random.randbytes(random.randint(1, 600))
+        bench.write(0, address, content)
+        bench.write(1, BASE + 0xC000 + random.randrange(0x2000), random.randbytes(random.randint(1, 600)))
+        while bench.done[0] < number:
+            await RisingEdge(dut.clk)
+        dut.fence.value = 1
+        while not dut.fenced.value:
+            await RisingEdge(dut.clk)
+        assert bench.memory[address : address + len(content)] == content
+        dut.fence.value = 0
+        await ClockCycles(dut.clk, 2)
+        assert not dut.fenced.value
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -36,6 +36,8 @@ class PciePorts(wiring.Component):
                 "configuration": In(CONFIGURATION),
                 "read_credit": In(1),
                 "run": In(1),
+                "fence": In(1),
+                "fenced": Out(1),
                 "merger_idle": Out(1),
                 "reads_idle": Out(1),
             }
@@ -61,6 +63,8 @@ class PciePorts(wiring.Component):
             host.configuration.eq(self.configuration),
             host.read_credit.eq(self.read_credit),
             host.run.eq(self.run),
+            host.fence.eq(self.fence),
+            self.fenced.eq(host.fenced),
             self.merger_idle.eq(host.merger_idle),
             self.reads_idle.eq(host.reads_idle),
         ]

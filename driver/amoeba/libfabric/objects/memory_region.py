@@ -19,6 +19,7 @@ from amoeba.libfabric.objects.checks import check_flags, check_instance, check_n
 from amoeba.libfabric.objects.constants import BindFlags, MrAccess, MrFlags, MrMode
 from amoeba.libfabric.objects.queues.counters import Counter, Counters
 from amoeba.nic.dma import OfDomain
+from amoeba.nic.withdrawal import Withdrawal
 
 if TYPE_CHECKING:
     from amoeba.libfabric.objects.domain_base import DomainBase
@@ -136,6 +137,7 @@ class MemoryRegion(FabricObject):
         self._counters = Counters()
         self.key = self._nic.keys.store(wanted, self.start, self.length, domain.number, permitted)
         """The ``key`` by which peers name the region."""
+        self._withdrawal = Withdrawal(self._nic, self.key)
         self._writable = writable
         self._nic.dma.grant(self.start, self.length, writable=writable, whose=OfDomain(self._domain))
         super().__init__(domain)
@@ -200,7 +202,13 @@ class MemoryRegion(FabricObject):
         used = False
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
-            self._nic.keys.remove(self.key)
+            try:
+                self._withdrawal.finish()
+            except DeviceClosedError:
+                raise
+            except BaseException:
+                self._closed = False  # peers may still use the memory: the region is to be closed again
+                raise
             # outstanding operations with this region continue as if they had been posted without it
             used = uninterrupted(
                 self._nic.dma.hand_over, self, self._view, self.start, self.length, self._writable,

@@ -54,6 +54,8 @@ class Lifecycle:
         fid = self._fids.get(address)
         if fid.uses:
             raise fabric_error(Errno.FI_EBUSY, f"{fid.uses} objects use {fid.subject!r}")
+        if fid.fclass is FidClass.MR:
+            fid.subject.close()  # the NIC may still use the memory if this fails: the program closes it again
         self._fids.remove(fid)
         if fid.fclass is FidClass.DOMAIN:
             self._works.forget(fid.subject)

@@ -15,6 +15,7 @@ from amoeba_model.ucp import ADDRESS_MAGIC, LAYOUT_VERSION, UCP_REMOTE_KEY
 from amoeba.core.buffers import Buffer, address_of, view_of
 from amoeba.core.errors import FabricError
 from amoeba.core.process_memory import PAGE, accessible, map_pages, view_at
+from amoeba.nic.withdrawal import Withdrawal
 from amoeba.openucx.ucp.constants import ucp_mem_map_flags, ucp_mem_map_prot, ucs_memory_type_t
 from amoeba.openucx.ucp.context import Context
 from amoeba.openucx.ucp.datatypes import bytes_of
@@ -82,6 +83,7 @@ class Memory(UcpObject, ucp_mem_h):
             if isinstance(error, FabricError):
                 raise ucs_error_of(error) from error
             raise
+        self._withdrawal = Withdrawal(nic, self.key)
         _here[self.context.adapter.uid, self.key] = self
 
     def pack(self) -> bytes:
@@ -117,7 +119,15 @@ class Memory(UcpObject, ucp_mem_h):
         nic = self.context.nic
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
-            nic.keys.remove(self.key)
+            try:
+                self._withdrawal.finish()
+            except DeviceClosedError:
+                raise
+            except BaseException as error:
+                self._closed = False  # peers may still use the memory: it is to be unmapped again
+                if isinstance(error, FabricError):
+                    raise ucs_error_of(error) from error
+                raise
             nic.dma.revoke(self.address, self.length, _BY_KEY)
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from amoeba.core.lifetime import FabricObject
-from amoeba.openucx.ucp.status import invalid_param
+from amoeba.openucx.ucp.status import UcsError, invalid_param
 
 __all__ = ["UcpObject", "call_all"]
 
@@ -11,6 +11,7 @@ __all__ = ["UcpObject", "call_all"]
 class UcpObject(FabricObject):
     """An object that is closed before the object it was made from; afterwards every call raises INVALID_PARAM."""
 
+    _error = UcsError
     _keeps: "set[UcpObject] | None" = None
 
     def _stay(self) -> None:

@@ -362,7 +362,10 @@ class Worker(WorkerBase):
             self.inbox.close()
         if self.messages is not None:
             self.messages.close()
-        self.main.close()
+        try:
+            self.main.close()
+        except FabricError as error:
+            raise ucs_error_of(error) from error
         if self.tags is not None:
             self.tags.release()
         if self.request_pool is not None:

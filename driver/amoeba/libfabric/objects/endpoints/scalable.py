@@ -179,6 +179,7 @@ class ScalableEndpoint(FabricObject):
     def _close_context(self, context: Context) -> None:
         """Close one of the contexts, which is reused only when its operations have ended."""
         self._lost.add(context.number)
+        self._closed_context(context.number)
         context.close(lambda: self._context_is_back(context.number))
 
     def _context_is_back(self, context: int) -> None:

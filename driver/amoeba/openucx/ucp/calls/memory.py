@@ -74,7 +74,9 @@ def ucp_mem_map(context: Context, params: ucp_mem_map_params_t) -> Memory:
 def ucp_mem_unmap(context: Context, memh: Memory) -> None:
     """Unmap memory: the NIC refuses peers' operations from now on, outstanding ones included.
 
-    Allocated memory stays as long as a view of it exists (ucp.h, group MEM).
+    When the call returns, the NIC touches the memory no more on behalf of peers. Allocated memory stays as long as a
+    view of it exists (ucp.h, group MEM). Raises TIMED_OUT if the NIC does not end accepted operations within 10
+    seconds: the memory stays mapped then.
     """
     checked_memory(context, memh).close()
 
