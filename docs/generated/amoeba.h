@@ -13,7 +13,7 @@
 #define AMOEBA_KEY_PROBES 8
 
 /* Registers of a doorbell page, from its start. */
-#define AMOEBA_DOORBELL_TRANSMIT_TAIL 0x000 /* W: Producer index of the transmit ring (16 bits): the doorbell. */
+#define AMOEBA_DOORBELL_TRANSMIT_TAIL 0x000 /* W: Producer index of the transmit ring (16 bits): the doorbell. Like the next two, ignored by a NIC without initiator. */
 #define AMOEBA_DOORBELL_COMPLETION_HEAD 0x004 /* W: Consumer index of the completion ring (16 bits). */
 #define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
 #define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). */
@@ -34,7 +34,7 @@
 #define AMOEBA_DEVICE_DATA_WIDTH 0x014 /* R: Bits per beat of the datapath. */
 #define AMOEBA_DEVICE_CONTEXTS 0x018 /* R: Endpoint contexts. */
 #define AMOEBA_DEVICE_KEYS 0x01c /* R: Slots of the key table. */
-#define AMOEBA_DEVICE_PEERS 0x020 /* R: Entries of the peer table. */
+#define AMOEBA_DEVICE_PEERS 0x020 /* R: Entries of the peer table; 0: the NIC has no initiator, and no such table. */
 #define AMOEBA_DEVICE_WINDOW 0x024 /* R: Unacknowledged request packets per peer. */
 #define AMOEBA_DEVICE_PAYLOAD 0x028 /* R: Most payload bytes per frame. */
 #define AMOEBA_DEVICE_CLOCK_HZ 0x02c /* R: Frequency of the NIC's clock in Hz. */

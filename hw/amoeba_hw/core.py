@@ -13,6 +13,7 @@ from amoeba_hw.host.interrupts import InterruptMerger
 from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
+from amoeba_hw.initiator.absent import AbsentInitiator
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.interfaces import FRAME_HEADER, READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
 from amoeba_hw.memory.engine import MemoryEngine
@@ -110,7 +111,7 @@ class Core(wiring.Component):
             }
         )
         self.registers = RegisterBank(parameters)
-        self.initiator = Initiator(parameters)
+        self.initiator = Initiator(parameters) if parameters.peers else AbsentInitiator(parameters)
         self.target = Target(parameters)
         self.memory = MemoryEngine(parameters)
         self.transmitter = FrameTransmitter(parameters)
@@ -210,25 +211,17 @@ class Core(wiring.Component):
         connect_streams(m, self.memory.results, self.target.results)
 
     def _connect_reads(self, m):
-        width, initiator = self._parameters.data_width, self.initiator
-        m.submodules.read_hub = hub = ReadHub(
-            width, READERS, outstanding=2 * DESCRIPTOR_READS + 2 * self._parameters.lines
-        )
-        m.submodules.operand_reader = operand_reader = PackedReader(width, DESCRIPTOR_READS)
-        m.submodules.compare_reader = compare_reader = PackedReader(width, DESCRIPTOR_READS)
-        connect_streams(m, initiator.operand_commands, operand_reader.commands)
-        connect_streams(m, operand_reader.packets, initiator.operands)
-        connect_streams(m, initiator.compare_commands, compare_reader.commands)
-        connect_streams(m, compare_reader.packets, initiator.compares)
         clients = {
-            Requester.DESCRIPTOR_FETCH: (initiator.descriptor_reads, initiator.descriptor_data),
-            Requester.OPERAND_FETCH: (operand_reader.requests, operand_reader.answers),
-            Requester.COMPARE_FETCH: (compare_reader.requests, compare_reader.answers),
+            **(self._initiator_reads(m) if self._parameters.peers else {}),
             Requester.LINE_TABLE: (self.memory.line_reads, self.memory.line_data),
             Requester.ANSWER_FETCH: (self.target.answer_reads, self.target.answer_data),
             Requester.RECEIVE_FETCH: (self.target.receive_reads, self.target.receive_data),
         }
-        for index, user in enumerate(READERS):
+        users = [user for user in READERS if user in clients]
+        m.submodules.read_hub = hub = ReadHub(
+            self._parameters.data_width, users, outstanding=2 * DESCRIPTOR_READS + 2 * self._parameters.lines
+        )
+        for index, user in enumerate(users):
             requests, answers = clients[user]
             connect_streams(m, requests, hub.requests[index])
             connect_streams(m, hub.answers[index], answers)
@@ -236,24 +229,34 @@ class Core(wiring.Component):
         connect_streams(m, wiring.flipped(self.read_answers), hub.port_answers)
         m.d.comb += self.read_user.eq(hub.port_user)
 
-    def _connect_writes(self, m):
+    def _initiator_reads(self, m):
+        """Return the streams of requests and answers by which the initiator reads descriptors and operands."""
         width, initiator = self._parameters.data_width, self.initiator
-        m.submodules.write_hub = hub = WriteHub(width, WRITERS)
-        m.submodules.result_writer = result_writer = PackedWriter(width)
-        connect_streams(m, initiator.result_commands, result_writer.commands)
-        connect_streams(m, initiator.results, result_writer.packets)
-        m.d.comb += initiator.result_done.eq(result_writer.done)
-        for index, source in enumerate((initiator, self.target)):
+        m.submodules.operand_reader = operand_reader = PackedReader(width, DESCRIPTOR_READS)
+        m.submodules.compare_reader = compare_reader = PackedReader(width, DESCRIPTOR_READS)
+        connect_streams(m, initiator.operand_commands, operand_reader.commands)
+        connect_streams(m, operand_reader.packets, initiator.operands)
+        connect_streams(m, initiator.compare_commands, compare_reader.commands)
+        connect_streams(m, compare_reader.packets, initiator.compares)
+        return {
+            Requester.DESCRIPTOR_FETCH: (initiator.descriptor_reads, initiator.descriptor_data),
+            Requester.OPERAND_FETCH: (operand_reader.requests, operand_reader.answers),
+            Requester.COMPARE_FETCH: (compare_reader.requests, compare_reader.answers),
+        }
+
+    def _connect_writes(self, m):
+        for index, source in enumerate((self.initiator, self.target)):
             connect_streams(m, source.counts, self.counters.orders[index])
         clients = {
-            Requester.RESULT_WRITER: (result_writer, "writes"),
-            Requester.COMPLETION_WRITER: (initiator, "completion_writes"),
+            **(self._initiator_writes(m) if self._parameters.peers else {}),
             Requester.LINE_TABLE: (self.memory, "line_writes"),
             Requester.ANSWER_WRITER: (self.target, "answer_writes"),
             Requester.EVENT_WRITER: (self.target, "event_writes"),
             Requester.COUNTER_WRITER: (self.counters, "writes"),
         }
-        for index, user in enumerate(WRITERS):
+        users = [user for user in WRITERS if user in clients]
+        m.submodules.write_hub = hub = WriteHub(self._parameters.data_width, users)
+        for index, user in enumerate(users):
             client, name = clients[user]
             connect_streams(m, getattr(client, name), hub.writes[index])
             if user is not Requester.COUNTER_WRITER:  # nothing waits for its writes
@@ -264,6 +267,17 @@ class Core(wiring.Component):
             self.write_begun.eq(hub.begun),
             self.write_level.eq(hub.level),
         ]
+
+    def _initiator_writes(self, m):
+        """Return whose write streams, by name, carry the initiator's results and completions."""
+        m.submodules.result_writer = result_writer = PackedWriter(self._parameters.data_width)
+        connect_streams(m, self.initiator.result_commands, result_writer.commands)
+        connect_streams(m, self.initiator.results, result_writer.packets)
+        m.d.comb += self.initiator.result_done.eq(result_writer.done)
+        return {
+            Requester.RESULT_WRITER: (result_writer, "writes"),
+            Requester.COMPLETION_WRITER: (self.initiator, "completion_writes"),
+        }
 
     def _connect_observers(self, m):
         """Interrupts, the trace port and the counters: blocks name their outputs after what they report."""

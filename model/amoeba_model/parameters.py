@@ -1,11 +1,11 @@
 """The parameters of one NIC: the same object builds the model, the hardware and the simulation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amoeba_model.atomic.matrix import Cell, cells
 from amoeba_model.opcodes import Datatype, Op
 
-__all__ = ["BUILDS", "NicParameters", "named_build"]
+__all__ = ["BUILDS", "NicParameters", "known_builds", "named_build"]
 
 _MAX_SYN_PACKETS = 1 << 12
 """Until the first answer, a packet's offset from the first one travels in 12 bits."""
@@ -28,7 +28,8 @@ class NicParameters:
     keys: int = 1024
     """Slots of the key table; a power of two."""
     peers: int = 128
-    """Peer table entries, each an initiator's packet delivery context (PDC)."""
+    """Peer table entries, each an initiator's packet delivery context (PDC); a power of two. With 0 the NIC has no
+    initiator: it answers others' requests and sends none."""
     target_pdcs: int = 64
     """Packet delivery contexts kept for initiators elsewhere."""
     window: int = 256
@@ -57,9 +58,11 @@ class NicParameters:
     def __post_init__(self) -> None:
         if self.data_width not in (128, 256, 512):
             raise ValueError(f"data_width must be 128, 256 or 512, got {self.data_width}")
-        for name in ("keys", "peers", "target_pdcs", "window", "lines", "receives", "unexpected", "event_counters"):
+        for name in ("keys", "target_pdcs", "window", "lines", "receives", "unexpected", "event_counters"):
             if not _power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
+        if self.peers and not _power_of_two(self.peers):
+            raise ValueError(f"peers must be 0 or a power of two, got {self.peers}")
         if self.window > _MAX_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MAX_SYN_PACKETS}, got {self.window}")
         for name in ("receives", "unexpected"):
@@ -79,6 +82,11 @@ class NicParameters:
     @property
     def beat_bytes(self) -> int:
         return self.data_width // 8
+
+    @property
+    def has_initiator(self) -> bool:
+        """Whether the NIC can send requests."""
+        return self.peers > 0
 
     @property
     def reserved_pdcs(self) -> range:
@@ -101,20 +109,24 @@ class NicParameters:
         )
 
 
-BUILDS: dict[str, NicParameters] = {
-    "full": NicParameters(),
-    "tiny": NicParameters(
-        data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, out_of_order_entries=8, payload=1024,
-        lines=16, receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
-        ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
-    ),
-}  # fmt: skip
+_TINY = NicParameters(
+    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, out_of_order_entries=8, payload=1024,
+    lines=16, receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
+    ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
+)  # fmt: skip
+BUILDS: dict[str, NicParameters] = {"full": NicParameters(), "tiny": _TINY, "node": replace(_TINY, peers=0)}
 """NICs that have names. ``full`` has everything. ``tiny`` is built in a small part of the time; its atomics are of
-64-bit integers, without products."""
+64-bit integers, without products. ``node`` is ``tiny`` without an initiator: memory that others use."""
+
+
+def known_builds() -> str:
+    """List the names of :data:`BUILDS`, for messages and help."""
+    *others, last = BUILDS
+    return f"{', '.join(others)} or {last}"
 
 
 def named_build(name: str) -> NicParameters:
     """Return the parameters of one of :data:`BUILDS`. Raises ValueError for another name."""
     if name not in BUILDS:
-        raise ValueError(f"unknown build {name!r}; expected {' or '.join(BUILDS)}")
+        raise ValueError(f"unknown build {name!r}; expected {known_builds()}")
     return BUILDS[name]

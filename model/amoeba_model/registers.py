@@ -189,7 +189,13 @@ class Counter(enum.IntEnum):
 
 
 DOORBELL_REGISTERS = (
-    Register("transmit_tail", 0x0, Access.W, "Producer index of the transmit ring (16 bits): the doorbell."),
+    Register(
+        "transmit_tail",
+        0x0,
+        Access.W,
+        "Producer index of the transmit ring (16 bits): the doorbell. Like the next two, ignored by a NIC without "
+        "initiator.",
+    ),
     Register("completion_head", 0x4, Access.W, "Consumer index of the completion ring (16 bits)."),
     Register(
         "arm",
@@ -251,7 +257,7 @@ def _device_block() -> RegisterBlock:
             _ro("data_width", 0x14, "Bits per beat of the datapath."),
             _ro("contexts", 0x18, "Endpoint contexts."),
             _ro("keys", 0x1C, "Slots of the key table."),
-            _ro("peers", 0x20, "Entries of the peer table."),
+            _ro("peers", 0x20, "Entries of the peer table; 0: the NIC has no initiator, and no such table."),
             _ro("window", 0x24, "Unacknowledged request packets per peer."),
             _ro("payload", 0x28, "Most payload bytes per frame."),
             _ro("clock_hz", 0x2C, "Frequency of the NIC's clock in Hz."),
@@ -475,12 +481,13 @@ def _target_pdcs_block() -> RegisterBlock:
 
 def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
     """All register blocks of a build, placed and linked."""
+    peers = (_peers_block(),) if parameters.has_initiator else ()
     blocks = (
         _device_block(),
         _atomics_block(),
         _context_block(parameters.contexts),
         _keys_block(),
-        _peers_block(),
+        *peers,
         _counters_block(),
         _target_pdcs_block(),
     )

@@ -12,7 +12,8 @@ from amoeba_model.parameters import NicParameters
         ("contexts", 0),
         ("contexts", 33),
         ("keys", 48),
-        ("peers", 0),
+        ("peers", -1),
+        ("peers", 6),
         ("target_pdcs", -1),
         ("out_of_order_entries", -1),
         ("out_of_order_entries", 257),
@@ -38,3 +39,8 @@ def test_sizes_that_no_nic_can_have_are_refused(name, value):
 
 def test_the_largest_window_is_what_a_packet_with_syn_can_count():
     assert NicParameters(window=4096).window == 4096
+
+
+def test_a_nic_without_peers_has_no_initiator():
+    assert not NicParameters(peers=0).has_initiator
+    assert NicParameters(peers=1).has_initiator

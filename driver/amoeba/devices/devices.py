@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from amoeba_model.device import Device
@@ -11,12 +11,24 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters, named_build
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import fabric_error, type_error
 from amoeba.nic import watching
 
 __all__ = [
-    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "default_build", "default_parameters", "environment_set",
-    "has_waveforms", "is_kind", "known_kinds", "network_of", "open_device", "rtl_defaults", "simulates_hardware",
+    "DEVICE_KINDS",
+    "SIMULATED_KINDS",
+    "attach",
+    "default_build",
+    "default_parameters",
+    "environment_set",
+    "has_waveforms",
+    "is_kind",
+    "known_kinds",
+    "network_of",
+    "open_device",
+    "parameters_of_each",
+    "rtl_defaults",
+    "simulates_hardware",
     "speaks_packets",
 ]  # fmt: skip
 
@@ -82,6 +94,26 @@ def default_parameters() -> NicParameters:
         return named_build(os.environ.get(_BUILD) or "full")
     except ValueError as error:
         raise fabric_error(Errno.FI_EINVAL, f"{_BUILD}: {error}") from None
+
+
+def parameters_of_each(
+    parameters: NicParameters | Sequence[NicParameters | None] | None, nics: int
+) -> Sequence[NicParameters | None]:
+    """Return the parameters of each of several NICs, given those of all or of each; None stands for the default.
+
+    Raises ArgumentTypeError for anything else, and FI_EINVAL for parameters of another number of NICs.
+    """
+    if parameters is None or isinstance(parameters, NicParameters):
+        return [parameters] * nics
+    what = "NicParameters, or a sequence of them"
+    if isinstance(parameters, str) or not isinstance(parameters, Sequence):
+        raise type_error("parameters", what, parameters)
+    for own in parameters:
+        if own is not None and not isinstance(own, NicParameters):
+            raise type_error("parameters", what, own)
+    if len(parameters) != nics:
+        raise fabric_error(Errno.FI_EINVAL, f"expected parameters of {nics} NICs, got {len(parameters)}")
+    return parameters
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from hashlib import blake2b
 from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.registers import PeerFlags
 
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.free_numbers import FreeNumbers
@@ -48,6 +50,14 @@ class PeerTable:
             self._registers.write("device", "psn_key", value, word)
         return key
 
+    def require_initiator(self) -> None:
+        """Raise FI_EOPNOTSUPP if the NIC has no initiator, and so no peer table."""
+        if not self._registers.parameters.has_initiator:
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP,
+                f"{self._registers.device.name} has no initiator: it answers requests for its memory and sends none",
+            )
+
     @property
     def free(self) -> list[int]:
         """Free entries, the one unused longest first."""
@@ -61,8 +71,9 @@ class PeerTable:
         """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
 
         ``initiator``: the context by which the peer knows the sender. Raises FI_ENOSPC when the table is full, or
-        the rest is kept for other contexts.
+        the rest is kept for other contexts. Raises FI_EOPNOTSUPP if the NIC has no initiator.
         """
+        self.require_initiator()
         self._quota.require(context)
         peer = self._numbers.take()
         self._quota.assign(peer, context)

@@ -90,6 +90,7 @@ class RegisterBank(wiring.Component):
         Numbers of event counters to set to zero.
     counter_admissions : COUNTER_ADMISSION stream
     key_stores, peer_stores : streams
+        Without an initiator nothing comes of ``peer_stores``.
     pdc_command : PDC_COMMAND, Out
     pdc_view : PDC_VIEW, In
         Of the target PDC that a command has selected, from the next cycle on.
@@ -271,10 +272,11 @@ class RegisterBank(wiring.Component):
         blocks = {placed.block.name: placed for placed in self._blocks}
         stored = address == blocks["keys"].address("store")
         yield "key_stores", stored, (("slot", value), ("entry", self._key_entry()))
-        # One queue, so that both take effect in the order in which they are written.
-        fails = address == blocks["peers"].address("fail")
-        stored = address == blocks["peers"].address("store")
-        yield "peer_stores", stored | fails, (("index", value), ("peer", self._peer()), ("fail", fails))
+        if "peers" in blocks:
+            # One queue, so that both take effect in the order in which they are written.
+            fails = address == blocks["peers"].address("fail")
+            stored = address == blocks["peers"].address("store")
+            yield "peer_stores", stored | fails, (("index", value), ("peer", self._peer()), ("fail", fails))
         # The payload is nothing but the number.
         yield "counter_clears", address == blocks["device"].address("counter_clear"), ((slice(None), value),)
         admits = address == blocks["device"].address("counter_admit")

@@ -39,10 +39,56 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_hw.stream import RoundRobinArbiter, SkidBuffer, connect_streams
 
-__all__ = ["Initiator"]
+__all__ = ["Initiator", "initiator_members"]
 
 PACKETS = 128
 """Packets whose operands may be on their way: at one every two cycles, enough for 250 cycles of host latency."""
+
+
+def initiator_members(parameters):
+    """Members of an Initiator."""
+    width = parameters.data_width
+    return {
+        "contexts": In(CONTEXT).array(parameters.contexts),
+        "doorbells": In(stream.Signature(RING_INDEX)),
+        "completion_heads": In(stream.Signature(RING_INDEX)),
+        "arms": In(stream.Signature(RING_INDEX)),
+        "peer_stores": In(stream.Signature(PEER_STORE)),
+        "retransmission": In(RETRANSMISSION),
+        "psn_key": In(32 * KEY_WORDS),
+        "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
+        "descriptor_data": In(stream.Signature(read_beat(width))),
+        "operand_commands": Out(stream.Signature(DMA_COMMAND)),
+        "operands": In(stream.Signature(packet_beat(width))),
+        "compare_commands": Out(stream.Signature(DMA_COMMAND)),
+        "compares": In(stream.Signature(packet_beat(width))),
+        "requests": Out(stream.Signature(FRAME_HEADER)),
+        "request_payload": Out(stream.Signature(packet_beat(width))),
+        "responses": In(stream.Signature(FRAME_HEADER)),
+        "response_payload": In(stream.Signature(packet_beat(width))),
+        "result_commands": Out(stream.Signature(DMA_COMMAND)),
+        "results": Out(stream.Signature(packet_beat(width))),
+        "result_done": In(1),
+        "completion_writes": Out(stream.Signature(write_beat(width))),
+        "completion_writes_ordered": In(1),
+        "counts": Out(stream.Signature(COUNT_ORDER)),
+        "interrupts": Out(parameters.contexts),
+        "trace_doorbell": Out(TRACE_SLOT),
+        "trace_descriptor": Out(TRACE_SLOT),
+        "trace_operand": Out(TRACE_SLOT),
+        "trace_result_written": Out(TRACE_SLOT),
+        "trace_completion_written": Out(TRACE_SLOT),
+        "count_descriptors": Out(1),
+        "count_completions": Out(1),
+        "count_error_completions": Out(1),
+        "count_requests_sent": Out(1),
+        "count_retransmissions": Out(1),
+        "count_responses_received": Out(1),
+        "count_dropped_response": Out(1),
+        "count_nacks_received": Out(1),
+        "count_timeouts": Out(1),
+        "count_failed_pdcs": Out(1),
+    }
 
 
 class Initiator(wiring.Component):
@@ -89,50 +135,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
 
     def __init__(self, parameters):
         self._parameters = parameters
-        width = parameters.data_width
-        super().__init__(
-            {
-                "contexts": In(CONTEXT).array(parameters.contexts),
-                "doorbells": In(stream.Signature(RING_INDEX)),
-                "completion_heads": In(stream.Signature(RING_INDEX)),
-                "arms": In(stream.Signature(RING_INDEX)),
-                "peer_stores": In(stream.Signature(PEER_STORE)),
-                "retransmission": In(RETRANSMISSION),
-                "psn_key": In(32 * KEY_WORDS),
-                "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
-                "descriptor_data": In(stream.Signature(read_beat(width))),
-                "operand_commands": Out(stream.Signature(DMA_COMMAND)),
-                "operands": In(stream.Signature(packet_beat(width))),
-                "compare_commands": Out(stream.Signature(DMA_COMMAND)),
-                "compares": In(stream.Signature(packet_beat(width))),
-                "requests": Out(stream.Signature(FRAME_HEADER)),
-                "request_payload": Out(stream.Signature(packet_beat(width))),
-                "responses": In(stream.Signature(FRAME_HEADER)),
-                "response_payload": In(stream.Signature(packet_beat(width))),
-                "result_commands": Out(stream.Signature(DMA_COMMAND)),
-                "results": Out(stream.Signature(packet_beat(width))),
-                "result_done": In(1),
-                "completion_writes": Out(stream.Signature(write_beat(width))),
-                "completion_writes_ordered": In(1),
-                "counts": Out(stream.Signature(COUNT_ORDER)),
-                "interrupts": Out(parameters.contexts),
-                "trace_doorbell": Out(TRACE_SLOT),
-                "trace_descriptor": Out(TRACE_SLOT),
-                "trace_operand": Out(TRACE_SLOT),
-                "trace_result_written": Out(TRACE_SLOT),
-                "trace_completion_written": Out(TRACE_SLOT),
-                "count_descriptors": Out(1),
-                "count_completions": Out(1),
-                "count_error_completions": Out(1),
-                "count_requests_sent": Out(1),
-                "count_retransmissions": Out(1),
-                "count_responses_received": Out(1),
-                "count_dropped_response": Out(1),
-                "count_nacks_received": Out(1),
-                "count_timeouts": Out(1),
-                "count_failed_pdcs": Out(1),
-            }
-        )
+        super().__init__(initiator_members(parameters))
 
     def elaborate(self, platform):
         m = Module()

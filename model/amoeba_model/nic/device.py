@@ -1,6 +1,7 @@
 """The ``model`` device: the specification as a NIC that runs in process."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
@@ -89,15 +90,22 @@ class ModelDevice(SimulatedDevice):
         self._doorbells = DoorbellPages(
             self._contexts,
             {
-                "transmit_tail": self._initiator.ring_doorbell,
-                "completion_head": self._initiator.consume,
-                "arm": self._initiator.completions.arm,
+                **self._initiator_doorbells(),
                 "event_head": events.consume,
                 "event_arm": events.arm,
                 "receive_tail": matcher.ring_doorbell,
                 "slot_release": matcher.release_slot,
             },
         )
+
+    def _initiator_doorbells(self) -> dict[str, Callable[[Context, int], None]]:
+        initiator = self._initiator
+        doorbells: dict[str, Callable[[Context, int], None]] = {
+            "transmit_tail": initiator.ring_doorbell,
+            "completion_head": initiator.consume,
+            "arm": initiator.completions.arm,
+        }
+        return doorbells if self.parameters.has_initiator else dict.fromkeys(doorbells, _ignore)
 
     @property
     def name(self) -> str:
@@ -286,3 +294,7 @@ class ModelDevice(SimulatedDevice):
 
     def _refuse(self) -> NoReturn:
         raise DeviceClosedError(f"{self._name} is closed")
+
+
+def _ignore(context: Context, index: int) -> None:
+    """Do nothing, as a NIC without an initiator does when the initiator's doorbells ring."""

@@ -85,8 +85,9 @@ class RegisterBank:
             number, self._value("device", "counter_contexts")
         )
         self._events[self._blocks["keys"].address("store")] = self._store_key
-        self._events[self._blocks["peers"].address("store")] = self._store_peer
-        self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer
+        if "peers" in self._blocks:
+            self._events[self._blocks["peers"].address("store")] = self._store_peer
+            self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer
         self._target_pdcs = target_pdcs
         self._events[self._blocks["target_pdcs"].address("select")] = self._select_target_pdc
         self._events[self._blocks["target_pdcs"].address("close")] = lambda value: target_pdcs.expel(value & 0xFFFF)

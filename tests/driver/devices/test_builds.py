@@ -44,7 +44,7 @@ def test_the_tiny_build_has_the_atomics_of_gups_and_trace():
 
 
 def test_another_build_is_refused_by_name(monkeypatch):
-    with pytest.raises(ValueError, match="unknown build 'huge'; expected full or tiny"):
+    with pytest.raises(ValueError, match="unknown build 'huge'; expected full, tiny or node"):
         named_build("huge")
     result = run("gups", "--build", "huge")
     assert result.exit_code == 2

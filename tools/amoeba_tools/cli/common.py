@@ -14,7 +14,7 @@ from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import default_build, is_kind, known_kinds
 from amoeba.devices.linked import NETWORKS, default_network
 from amoeba.nic.nic import Retransmission
-from amoeba_model.parameters import BUILDS
+from amoeba_model.parameters import BUILDS, known_builds
 from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
@@ -76,7 +76,7 @@ def _set_build(context: typer.Context, build: str | None) -> str | None:
     """Open NICs of this build until the command ends."""
     if build is not None:
         if build not in BUILDS:
-            raise typer.BadParameter(f"unknown build {build!r}; expected {' or '.join(BUILDS)}")
+            raise typer.BadParameter(f"unknown build {build!r}; expected {known_builds()}")
         context.with_resource(default_build(build))
     return build
 
@@ -88,7 +88,7 @@ BuildOption = Annotated[
         metavar="NAME",
         callback=_set_build,
         is_eager=True,
-        help=f"Build of simulated NICs: {' or '.join(BUILDS)}. The default is AMOEBA_BUILD, else full.",
+        help=f"Build of simulated NICs: {known_builds()}. The default is AMOEBA_BUILD, else full.",
     ),
 ]
 

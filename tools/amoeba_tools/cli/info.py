@@ -120,7 +120,7 @@ def _sizes(nic: Nic) -> Table:
         ("clock", f"{parameters.clock_hz / 1e6:g} MHz"),
         ("endpoint contexts", f"{parameters.contexts}"),
         ("keys", f"{parameters.keys}"),
-        ("peers", f"{parameters.peers}"),
+        ("peers", f"{parameters.peers}" if parameters.has_initiator else "none: no initiator"),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
         ("an unreachable peer fails after", _patience(nic)),

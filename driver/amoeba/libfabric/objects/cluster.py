@@ -15,7 +15,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MAX_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous, understood
-from amoeba.devices.devices import attach, open_device
+from amoeba.devices.devices import attach, open_device, parameters_of_each
 from amoeba.devices.linked import linked_parameters, open_network, own_host, patient, set_link_address
 from amoeba.libfabric.objects.checks import check_enum, check_instance
 from amoeba.libfabric.objects.constants import InfoFlags, Progress
@@ -30,7 +30,7 @@ _NO_FLAGS = InfoFlags(0)
 
 def open_cluster(
     kinds: Sequence[str] = ("model", "model"),
-    parameters: NicParameters | None = None,
+    parameters: NicParameters | Sequence[NicParameters | None] | None = None,
     *,
     latency: int = Network.DEFAULT_LATENCY,
     impairments: Impairments = PERFECT,
@@ -41,18 +41,23 @@ def open_cluster(
 ) -> Fabric:
     """Open NICs of these kinds and join them by a network; number n has the addresses 02:00:00:00:00:n and 10.0.0.n.
 
+    ``parameters`` are those of all NICs, or of each in turn; None stands for the default of :func:`open_device`.
     ``latency``, ``impairments`` and ``switch`` are the network's, ``retransmission`` is as in :class:`Fabric`;
     numbers count from 1. NICs that are not simulated have a network, and mostly addresses, of their own. A cluster
     cannot mix them with simulated ones, impair them or join them by a switch. With FI_PROGRESS_AUTO the fabric is
     made automatic at once. Closing the fabric closes the NICs.
 
-    Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs. Raises ArgumentTypeError
-    unless ``kinds`` is a sequence.
+    Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs, or parameters of another
+    number of NICs. Raises ArgumentTypeError unless ``kinds`` is a sequence.
     """
     progress = _check_kinds(kinds, progress)
+    each = parameters_of_each(parameters, len(kinds))
     network = Network(latency, impairments, switch)
     with contextlib.ExitStack() as opened:
-        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
+        devices = [
+            opened.enter_context(open_device(kind, own, rtl_options=rtl_options))
+            for kind, own in zip(kinds, each, strict=True)
+        ]
         fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
         opened.callback(fabric.close)
         joined = [_join(nic, network, index) for index, nic in enumerate(fabric.nics)]

@@ -86,6 +86,8 @@ _RX_CAPS = (
     | Caps.FI_SOURCE
 )
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
+_WITHOUT_INITIATOR = _MEMORY | _TARGET | _OF_MEMORY | Caps.FI_RMA_PMEM | _DOMAIN_CAPS
+"""All that a NIC without an initiator can have: nothing leaves it but answers."""
 
 # Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
 # data of a long message is read later: operations posted behind it may come first.
@@ -130,10 +132,11 @@ def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) 
         for index, nic in enumerate(nics)
         for model in progress
     ]
+    active = [(nic, info) for nic, info in every if nic.parameters.has_initiator]
     return [
-        *(info for _, info in every),
-        *(_connected(info) for _, info in every),
-        *(_datagrams(info, nic.parameters.payload) for nic, info in every),
+        *(info if nic.parameters.has_initiator else _passive(info) for nic, info in every),
+        *(_connected(info) for _, info in active),
+        *(_datagrams(info, nic.parameters.payload) for nic, info in active),
     ]
 
 
@@ -228,6 +231,11 @@ def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
         ep_attr=dataclasses.replace(ep_attr, tx_ctx_cnt=1, rx_ctx_cnt=1),
         domain_attr=dataclasses.replace(offered.domain_attr, max_ep_tx_ctx=1, max_ep_rx_ctx=1),
     )
+
+
+def _passive(offered: Info) -> Info:
+    """Return the offer of a NIC without an initiator: peers reach its memory."""
+    return _without(offered, ~_WITHOUT_INITIATOR, offered.ep_attr)
 
 
 def _connected(offered: Info) -> Info:

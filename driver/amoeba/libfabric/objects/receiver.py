@@ -9,6 +9,7 @@ from amoeba.libfabric.objects.constants import BindFlags, Caps
 from amoeba.libfabric.objects.queues.completion import CompletionQueue
 from amoeba.libfabric.objects.queues.counters import Counters
 from amoeba.nic.event_ring import MAX_EVENTS
+from amoeba.nic.nic import Nic
 from amoeba.transport.context import Context
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.receives import Outlet, Receives
@@ -111,8 +112,13 @@ class Receiver:
         assert self._av is not None  # the endpoint is enabled
         return identity_of(self._av, number)
 
-    def check_sharing(self, av: AddressVector) -> None:
-        """Raise FI_ENOCQ or FI_EINVAL if the shared receive context that is bound does not suit."""
+    def check(self, nic: Nic, av: AddressVector) -> None:
+        """Raise FI_EOPNOTSUPP if the NIC receives no messages: it reads long ones, for which it needs an initiator.
+
+        Raises FI_ENOCQ or FI_EINVAL if the shared receive context that is bound does not suit.
+        """
+        if self.takes_messages:
+            nic.peers.require_initiator()
         if self.srx is None:
             return
         if self.queue is None:

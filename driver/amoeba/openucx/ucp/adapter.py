@@ -21,7 +21,7 @@ from amoeba_model.switch import Switch
 
 from amoeba.core.lifetime import FabricObject
 from amoeba.devices.addresses import ip_of, mac_of
-from amoeba.devices.devices import attach, open_device
+from amoeba.devices.devices import attach, open_device, parameters_of_each
 from amoeba.devices.linked import open_linked
 from amoeba.nic.nic import Nic, Retransmission
 from amoeba.openucx.ucp.idle_lanes import Shortage
@@ -122,7 +122,7 @@ class Adapters(UcpObject, Sequence[Adapter]):
 
 def open_adapters(
     kinds: Sequence[str] = ("model", "model"),
-    parameters: NicParameters | None = None,
+    parameters: NicParameters | Sequence[NicParameters | None] | None = None,
     *,
     latency: int = Network.DEFAULT_LATENCY,
     impairments: Impairments = PERFECT,
@@ -136,7 +136,10 @@ def open_adapters(
     """
     network = Network(latency, impairments, switch)
     with contextlib.ExitStack() as opened:
-        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
+        devices = [
+            opened.enter_context(open_device(kind, own, rtl_options=rtl_options))
+            for kind, own in zip(kinds, parameters_of_each(parameters, len(kinds)), strict=True)
+        ]
         adapters = Adapters(devices, network, retransmission=retransmission)
         for index, (device, nic) in enumerate(zip(devices, adapters.nics, strict=True)):
             if attach(device, network, mac_of(index)) or not any(nic.mac):

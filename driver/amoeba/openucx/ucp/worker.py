@@ -99,6 +99,7 @@ class Worker(WorkerBase):
         self._stay()
 
     def _open(self) -> None:
+        self.nic.peers.require_initiator()
         self.main = main = NicContext(self.context.protection)
         self.rings = main.open_rings(_ENTRIES)
         self.peers = main.open_peers()

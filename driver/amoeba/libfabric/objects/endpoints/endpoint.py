@@ -204,6 +204,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
 
         With a shared receive context, raises FI_ENOCQ without a queue bound with FI_RECV. Raises FI_EINVAL if that
         context has fewer capabilities or its endpoints another address vector.
+
+        Raises FI_EOPNOTSUPP if the endpoint can receive messages or knows an address, and the NIC has no initiator.
         """
         self._check_open()
         if self._rings is not None:
@@ -215,7 +217,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
         if self._shares_receives and self._receiver.srx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
-        self._receiver.check_sharing(vector)
+        self._receiver.check(self._nic, vector)
         context = Context(self.domain.protection)
         rings = context.open_rings(self.tx_size) if self._stx is None else self._stx._share_rings(context)
         peers = context.open_peers(lanes=self._lanes)

@@ -363,7 +363,7 @@ class ReceiveContext(Receiving, HasOptions):
         self._counters.check_receiving(queue)
         if self.endpoint._shares_receives and self._receiver.srx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
-        self._receiver.check_sharing(vector)
+        self._receiver.check(self._nic, vector)
         if self._receiver.takes_messages:
             assert queue is not None  # there are messages
             context = self.endpoint._open_context(
