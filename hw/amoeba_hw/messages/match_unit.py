@@ -140,6 +140,8 @@ class MatchUnit(wiring.Component):
         """Where that lies, or where the message at hand will."""
         self._generations = Array(Signal(GENERATION_BITS, name=f"generation_{index}") for index in range(contexts))
         """Of what is in the lists."""
+        self._orders_done = Array(Signal(16, name=f"orders_done_{index}") for index in range(contexts))
+        """Receive descriptors of that generation that are over or posted."""
 
     def elaborate(self, platform):
         m = Module()
@@ -227,6 +229,7 @@ class MatchUnit(wiring.Component):
             message.slot.eq(self._slot),
             message.unexpected_base.eq(Array(self.contexts)[self._context].unexpected_base),
             message.announces.eq(Array(self.contexts)[self._context].announces),
+            message.orders_done.eq(self._orders_done[self._context]),
             order.order.eq(self.orders.p),
             order.found.eq(self._found),
             order.message.eq(self._message),
@@ -327,7 +330,10 @@ class MatchUnit(wiring.Component):
                 lists.results.ready.eq(1),
             ]
         with m.If(waiting.commands.ready):
-            m.d.sync += self._generations[self._emptied].eq(Array(self.generations)[self._emptied])
+            m.d.sync += [
+                self._generations[self._emptied].eq(Array(self.generations)[self._emptied]),
+                self._orders_done[self._emptied].eq(0),
+            ]
             m.next = "REST"
 
     def _elaborate_search(self, m, posted, waiting, message, order):
@@ -432,5 +438,7 @@ class MatchUnit(wiring.Component):
             self.count_messages_matched.eq(self.messages.ready & message.meets),
             self.count_messages_unexpected.eq(self.messages.ready & message.waits),
         ]
+        with m.If(self.orders.ready & self._is_current & ~self.again):
+            m.d.sync += self._orders_done[self._context].eq(self._orders_done[self._context] + 1)
         with m.If(done):
             m.next = "REST"

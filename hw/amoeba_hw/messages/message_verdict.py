@@ -38,8 +38,8 @@ class MessageVerdict(wiring.Component):
         The receive that the first packet of the request's message has met, unless this is the first one.
     slot, unexpected_base : In
         Where it goes if it has to wait.
-    announces : In(1)
-        If it has to wait it has an event, too, and messages of several packets are not matched.
+    announces, orders_done : In(1), In(16)
+        If it has to wait it has an event, too, with the number of receive descriptors done.
     message : WAITING_MESSAGE, Out
         The message as the lists keep it; depends on ``request`` alone.
     meets : Out(1)
@@ -69,6 +69,7 @@ class MessageVerdict(wiring.Component):
                 "slot": In(range(parameters.unexpected)),
                 "unexpected_base": In(64),
                 "announces": In(1),
+                "orders_done": In(16),
                 "message": Out(WAITING_MESSAGE),
                 "meets": Out(1),
                 "begins": Out(1),
@@ -88,7 +89,7 @@ class MessageVerdict(wiring.Component):
         m = Module()
         m.submodules.use = use = BufferUse()
         request, receive, kind = self.request, self.receive, self.request.message
-        outside, unheard = Signal(), Signal()
+        outside = Signal()
         m.d.comb += [
             use.address.eq(receive.address),
             use.space.eq(receive.space),
@@ -96,9 +97,7 @@ class MessageVerdict(wiring.Component):
             use.multi.eq(receive.multi & ~kind.atomic & ~kind.divided),
             use.least_space.eq(receive.least_space),
             outside.eq(request.memory.address + request.answer.request_length > receive.space),
-            # Its driver would not hear that the receive is taken before the message is over.
-            unheard.eq(kind.divided & self.announces),
-            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside) & ~unheard),
+            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
             self.waits.eq(self.allowed & ~self.found & ~kind.atomic & ~kind.divided),
             self._continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
             self.begins.eq(self.meets & kind.divided),
@@ -197,7 +196,7 @@ class MessageVerdict(wiring.Component):
                 | Mux(self.into_slot, EventFlags.IN_SLOT.value, 0)
             ),
             event.status.eq(Mux(meets & too_long, ReturnCode.TOO_LONG.value, ReturnCode.OK.value)),
-            event.user_context.eq(Mux(meets, receive.user_context, 0)),
+            event.user_context.eq(Mux(meets, receive.user_context, self.orders_done)),
             event.data.eq(message.data),
             event.tag.eq(message.tag),
             event.address.eq(Mux(meets, address, 0)),

@@ -115,7 +115,8 @@ class MatchUnit:
             self._core.counters[Counter.MESSAGES_UNEXPECTED] += 1
             if not context.announces:
                 return Arrival(context)
-            return Arrival(context, Report(EventKind.ARRIVED, 0, ReturnCode.OK, message=message, in_slot=True))
+            done = context.receives_done
+            return Arrival(context, Report(EventKind.ARRIVED, done, ReturnCode.OK, message=message, in_slot=True))
         place = receive.use(message.length)
         self._meet(context, receive, place.released)
         if message.rendezvous:
@@ -136,7 +137,7 @@ class MatchUnit:
         """Match the first packet of several, or find what that one has met."""
         if header.flags & _START:
             message = _message(header)
-            receive = None if context.announces else self.lists(context).arrive(message)
+            receive = self.lists(context).arrive(message)
             if receive is None:
                 return ReturnCode.NO_MATCH
             self._meet(context, receive, True)

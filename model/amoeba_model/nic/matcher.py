@@ -87,4 +87,5 @@ class Matcher:
             self._events.report(context, report, 0, max(self._core.now, order.ready))
         looks_again = order.opcode == ReceiveOpcode.RECEIVE and report is not None and not report.released
         if not looks_again:
+            context.receives_done = (context.receives_done + 1) & 0xFFFF
             del self._orders[context.number]

@@ -104,6 +104,7 @@ class Reference:
             self._report(report)
             looks_again = fields["opcode"] == RECEIVE and not report.released
             report = self.unit.take(self.context, order) if looks_again else None
+        self.context.receives_done += 1
 
     def release(self):
         """Let the driver release a slot."""

@@ -129,15 +129,20 @@ class _Place(engine.Receive):
             self.grants = ((self.address, length, True),)
             return
         self.keep = layout
-        self.length = min(length, payload)
+        self.length = length
         if not length:
             self.whole = memoryview(b"")
+            return
+        if length > payload:  # a peer that is no Amoeba NIC may send several packets
+            self.whole = line_aligned(length)
+            self.address, self.length = address_of(self.whole), length
+            self.grants = ((self.address, length, True),)
             return
         packet = packets.free.pop() if packets.free else packets.take()
         assert packet is not None  # the packets are unlimited
         self.packet = packet
         self.address = packet.address
-        self.whole = packet.view[: self.length]
+        self.whole = packet.view[:length]
 
     def segments(self, address: int, length: int) -> list[Segment]:
         """Return the segments of a message of ``length`` bytes, which the NIC may write; none if it is too long."""
