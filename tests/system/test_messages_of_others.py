@@ -8,10 +8,12 @@ from typing import Any
 
 import amoeba.ucp as ucp
 import pytest
-from amoeba import FI_ADDR_UNSPEC, Caps, CqFormat, Errno, Fabric, OpFlags, TaggedMsg, open_cluster
+from amoeba import FI_ADDR_UNSPEC, Caps, CqFormat, Errno, Fabric, OpFlags, Retransmission, TaggedMsg, open_cluster
 from amoeba.nic.address import EndpointAddress
 from amoeba.openucx.ucp.adapter import open_adapters
 from amoeba_model.network import Network
+from amoeba_model.nic.core import IDLE_TIMEOUTS
+from amoeba_model.nic.match_unit import STALLED_TURNS
 from amoeba_model.parameters import BUILDS
 
 from tests.driver.endpoints import BOTH, Side, aligned, make_counted_talker, make_talker
@@ -304,6 +306,32 @@ def test_another_source_does_not_continue_a_message(bench: Bench) -> None:
     assert stranger.ask(parts[1]).code == uet.OP_VIOLATION
     assert bench.codes(*parts[1:]) == OK[1:]
     assert (bench.side.finish().len, buffer == CONTENT) == (LENGTH, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_whose_end_never_comes_gives_its_receive_back(kind: str) -> None:
+    brief = Retransmission(timeout=2, limit=0)
+    time = STALLED_TURNS * IDLE_TIMEOUTS * brief.timeout
+    with open_cluster([kind], TINY, retransmission=brief, rtl_options={"host_latency": 40}) as fabric:
+        bench = Bench(fabric, make_talker(fabric.domain(0)))
+        nic, buffer, other = fabric.devices[0], bytearray(LENGTH), bytearray(LENGTH)
+        bench.trecv(buffer)
+        begun = nic.cycles
+        parts = bench.parts()
+        assert bench.codes(parts[0]) == [uet.RC_OK]
+        while nic.cycles < begun + time - 1000:
+            bench.station.step()
+        assert bench.side.queue.read() == []
+        assert bench.codes(parts[1]) == [uet.RC_OK]
+        while nic.cycles < begun + 3 * time:
+            bench.station.step()
+        failure = bench.side.failure()
+        assert (failure.op_context, failure.err, failure.len) == ("mine", Errno.FI_EIO, 0)
+        assert bench.codes(parts[2]) == [uet.NO_MATCH]
+        assert buffer == CONTENT[: 2 * MTU] + bytes(500)
+        bench.trecv(other, "other")
+        assert bench.codes(*bench.parts()) == OK
+        assert (bench.side.finish().op_context, other == CONTENT) == ("other", True)
 
 
 # UCX

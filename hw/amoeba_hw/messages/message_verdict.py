@@ -46,8 +46,8 @@ class MessageVerdict(wiring.Component):
         It meets the receive.
     begins, met : Out(1), OPEN_RECEIVE, Out
         The message is the first of several packets, and meets the receive.
-    ends : Out(1)
-        The message is the last of several packets, of which the first has met a receive.
+    continues, ends : Out(1)
+        The message is not the first of several packets, of which the first has met a receive; it is the last.
     rest, used_up : POSTED_RECEIVE, Out(1)
         The receive afterwards, unless it is used up.
     waits, into_slot : Out(1)
@@ -74,6 +74,7 @@ class MessageVerdict(wiring.Component):
                 "meets": Out(1),
                 "begins": Out(1),
                 "met": Out(OPEN_RECEIVE),
+                "continues": Out(1),
                 "ends": Out(1),
                 "rest": Out(POSTED_RECEIVE),
                 "used_up": Out(1),
@@ -82,8 +83,6 @@ class MessageVerdict(wiring.Component):
                 "decided": Out(CHECKED_REQUEST),
             }
         )
-        self._continues = Signal()
-        """Of several packets this is not the first, and the message has met a receive."""
 
     def elaborate(self, platform):
         m = Module()
@@ -99,9 +98,9 @@ class MessageVerdict(wiring.Component):
             outside.eq(request.memory.address + request.answer.request_length > receive.space),
             self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
             self.waits.eq(self.allowed & ~self.found & ~kind.atomic & ~kind.divided),
-            self._continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
+            self.continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
             self.begins.eq(self.meets & kind.divided),
-            self.ends.eq(self._continues & kind.ends),
+            self.ends.eq(self.continues & kind.ends),
             self.met.context.eq(request.answer.event.context),
             self.met.generation.eq(request.answer.event.generation),
             *(self.met[name].eq(receive[name]) for name in ("user_context", "address", "counter")),
@@ -139,7 +138,7 @@ class MessageVerdict(wiring.Component):
         """Where its bytes go, or its operation is performed, and its return code."""
         request, decided, receive, kind = self.request, self.decided, self.receive, self.request.message
         # Of one of several packets, the space for it behind those before.
-        space = Mux(self._continues, self.open_receive.size - request.memory.address[:32], use.size)
+        space = Mux(self.continues, self.open_receive.size - request.memory.address[:32], use.size)
         size, part = Signal(14), Mux(kind.divided, request.memory.length, request.answer.request_length)
         m.d.comb += decided.eq(request)
         with m.If(self.into_slot | (space >= part)):
@@ -148,9 +147,9 @@ class MessageVerdict(wiring.Component):
             m.d.comb += size.eq(space)
         with m.If(self.meets & kind.atomic):
             m.d.comb += decided.memory.address.eq(receive.address + request.memory.address)
-        with m.Elif(self.meets | self.waits | self._continues):
+        with m.Elif(self.meets | self.waits | self.continues):
             slot_address = self.unexpected_base + self.slot * self._payload
-            buffer = Mux(self._continues, self.open_receive.address + request.memory.address[:32], receive.address)
+            buffer = Mux(self.continues, self.open_receive.address + request.memory.address[:32], receive.address)
             m.d.comb += [
                 decided.memory.address.eq(Mux(self.into_slot, slot_address, buffer)),
                 decided.memory.length.eq(size),
