@@ -262,7 +262,7 @@ async def a_message_of_which_no_part_comes_for_long_is_given_up_and_no_other(dut
     reference, senders = Reference(bench), [Initiator(bench, ip, spdcid=5 + ip) for ip in (1, 2, 3)]
     await opened(bench, *senders)
     size, parts = 8, 12
-    message = {"opcode": SEND, "length": size * parts, "message_id": 7, "payload": size}
+    message = {"opcode": SEND, "length": size * parts, "message_id": 7, "initiator": 3, "payload": size}
 
     async def send(number, part):
         flags = START if part == 0 else END if part == parts - 1 else 0

@@ -38,7 +38,7 @@ class Reference:
     def __init__(self, bench):
         self._bench = bench
         self.counters = Counter()
-        core = SimpleNamespace(parameters=bench.parameters, counters=self.counters)
+        core = SimpleNamespace(parameters=bench.parameters, counters=self.counters, now=0)
         self.unit, self.context = MatchUnit(core, bench.contexts), bench.contexts[0]
         self.lists = self.unit.lists(self.context)
         self.memory, self.codes, self.events, self.orders = [], [], [], []
