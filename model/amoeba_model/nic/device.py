@@ -246,7 +246,7 @@ class ModelDevice(SimulatedDevice):
         cycle, pdc = self._matcher.stalls()
         if cycle >= before:
             return False
-        self._core.now = max(self._core.now, cycle)
+        self._active = self._core.now = max(self._core.now, cycle)
         self._target.end_stalled(pdc)
         return True
 
