@@ -242,7 +242,7 @@ struct amoeba_completion {
 
 /* One entry of a context's event ring, in host memory; written by a single write, phase byte last. */
 struct amoeba_event {
-    uint64_t context; /* ``context`` of the receive descriptor. */
+    uint64_t context; /* ``context`` of the receive descriptor; of ARRIVED: receive descriptors done before it, modulo 2**16. */
     uint64_t data; /* Immediate data. */
     uint64_t tag; /* Tag of the message if TAGGED. */
     uint64_t address; /* Virtual address of the first byte concerned; of a message: of its place. */

@@ -230,7 +230,10 @@ class EventKind(enum.IntEnum):
     REFUSED = 12
     """A receive descriptor that makes no sense (LOCAL_BAD_DESCRIPTOR) or cannot be read (LOCAL_DMA_FAULT)."""
     ARRIVED = 13
-    """A message met no receive and lies in ``slot``, the youngest of the unexpected ones; only with ANNOUNCE."""
+    """A message met no receive and lies in ``slot``, the youngest of the unexpected ones; only with ANNOUNCE.
+
+    ``context`` is the number of receive descriptors, modulo 2**16, that were done before the message.
+    """
 
 
 class EventFlags(enum.IntFlag):
@@ -252,7 +255,11 @@ EVENT = Record(
     "event",
     64,
     (
-        Field("context", 64, "``context`` of the receive descriptor."),
+        Field(
+            "context",
+            64,
+            "``context`` of the receive descriptor; of ARRIVED: receive descriptors done before it, modulo 2**16.",
+        ),
         Field("data", 64, "Immediate data."),
         Field("tag", 64, "Tag of the message if TAGGED."),
         Field(

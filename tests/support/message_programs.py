@@ -196,6 +196,8 @@ class PlainMailbox:
     counts: list[int] = field(default_factory=lambda: [0, 0])
     matched: int = 0
     unexpected: int = 0
+    done: int = 0
+    """Descriptors."""
 
     def send(self, send: Send) -> None:
         self.held.append(send)
@@ -212,6 +214,7 @@ class PlainMailbox:
 
     def restart(self) -> None:
         self.posted, self.waiting, self.orders, self.taken = [], [], [], set()
+        self.done = 0
 
     def _go_on(self) -> None:
         """Every possible event occurs: descriptors as soon as they may, messages as long as they have a place."""
@@ -220,6 +223,7 @@ class PlainMailbox:
             if order is not None and not (self._posts(order) and len(self.posted) == self.receives):
                 self.orders.pop(0)
                 self._do(order)
+                self.done += 1
             elif self.held and self._has_place(self.held[0]):
                 self._arrive(self.held.pop(0))
             else:
@@ -318,7 +322,7 @@ class PlainMailbox:
         released: bool = True,
     ) -> None:
         flags = EventFlags.RELEASED if released else EventFlags(0)
-        context = 0 if order is None else order.context
+        context = self.done if order is None else order.context
         event = {"context": context, "kind": kind, "status": status, "address": address, "slot": slot or 0}
         if send is not None:
             flags |= EventFlags.IN_SLOT if slot is not None else 0

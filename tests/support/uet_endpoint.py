@@ -89,6 +89,10 @@ class Station:
         self.mac, self.ip = 0x0200_0000_0000 | number, 0x0A00_0000 | number
         self._device = ScriptedDevice("endpoint")
         self._seen = 0
+        self.frames = 0
+        """Frames that were sent and received."""
+        self.lost: set[int] = set()
+        """Numbers of those that are lost."""
         network.attach(self._device, self.mac.to_bytes(6, "big"))
 
     def frame(self, to: Address, packet: bytes, *, tos: int = 0) -> bytes:
@@ -105,13 +109,18 @@ class Station:
         self.send_frame(self.frame(to, packet, tos=tos))
 
     def send_frame(self, frame: bytes) -> None:
-        self._device.send(frame)
+        if self._passes():
+            self._device.send(frame)
+
+    def _passes(self) -> bool:
+        self.frames += 1
+        return self.frames - 1 not in self.lost
 
     def arrived(self) -> list[Packet]:
         """Packets that have come since the last call."""
         frames = self._device.frames[self._seen :]
         self._seen += len(frames)
-        return [self._open(frame) for frame in frames]
+        return [self._open(frame) for frame in frames if self._passes()]
 
     def _open(self, frame: bytes) -> Packet:
         (length,) = struct.unpack(">H", frame[16:18])
@@ -220,12 +229,12 @@ class Initiator:
             fields.get("field", 0), fields.get("length", 0),
         )  # fmt: skip
 
-    def pds(self) -> bytes:
-        """Return the PDS header of the next request."""
+    def pds(self, flags: int = 0, clear: int = -1) -> bytes:
+        """Return the PDS header of the next request; ``clear`` is its clear_psn_offset."""
         syn = self._dpdcid is None
         target = (self._psn - self._start) & 0xFFF if self._dpdcid is None else self._dpdcid
-        flags = ACK_REQUEST | (SYN if syn else 0)
-        sequence = struct.pack(">hIHH", -1, self._psn, self._spdcid, target)
+        flags |= ACK_REQUEST | (SYN if syn else 0)
+        sequence = struct.pack(">hIHH", clear, self._psn, self._spdcid, target)
         return prologue(ROD_REQUEST, STANDARD_REQUEST, flags) + sequence
 
     def ask(self, ses: bytes, *, tos: int = 0) -> Answer:
@@ -266,15 +275,44 @@ class Initiator:
 
     def message(self, opcode: int, data: bytes, mtu: int, **fields: int) -> None:
         """Send a message of several packets, each after the answer to the one before."""
-        message, length = self._message, len(data)
+        for number, part in enumerate(self.parts(opcode, data, mtu, **fields)):
+            answer = self.ask(part)
+            if answer.code != RC_OK:
+                raise EndpointError(f"packet at {number * mtu}: return code {answer.code:#x}")
+
+    def parts(
+        self, opcode: int, data: bytes, mtu: int, *, immediate: int | None = None, **fields: int
+    ) -> list[bytes]:
+        """Return the SES requests of a message of several packets."""
+        parts, length, has_data = [], len(data), 0 if immediate is None else HEADER_DATA
         for at in range(0, length, mtu):
             part = data[at : at + mtu]
-            flags = (0 if at else START) | (END if at + mtu >= length else 0)
-            position = len(part) << 32 | at if at else 0
-            ses = self.header(opcode, flags=flags, message=message, length=length, field=position, **fields)
-            answer = self.ask(ses + part)
-            if answer.code != RC_OK:
-                raise EndpointError(f"packet at {at}: return code {answer.code:#x}")
+            flags = has_data | (0 if at else START) | (END if at + mtu >= length else 0)
+            position = len(part) << 32 | at if at else immediate or 0
+            same = {"message": self._message, "length": length, **fields}
+            parts.append(self.header(opcode, flags=flags, field=position, **same) + part)
+        return parts
+
+    def ask_at_once(self, parts: list[bytes]) -> list[Answer]:
+        """Send requests one behind the other, again if no answer comes in time, and return their answers."""
+        first = self._psn
+        packets = {}
+        for number, part in enumerate(parts):
+            packets[self._psn] = [self.pds(flags, clear=-1 - number) + part for flags in (0, RETX)]
+            self._psn = (self._psn + 1) % PSNS
+        self._message += 1
+        answers: dict[int, Answer] = {}
+        for repeated in (False, True, True):
+            for psn in sorted(packets.keys() - answers.keys()):
+                self.station.send(self.to, packets[psn][repeated])
+            for _ in range(self.STEPS):
+                found = [_answer_of(packet) for packet in self.station.arrived()]
+                answers |= {answer.psn: answer for answer in found if not answer.nack and answer.psn in packets}
+                if len(answers) == len(packets):
+                    self._dpdcid = answers[first].spdcid
+                    return [answers[psn] for psn in packets]
+                self.station.step()
+        raise EndpointError(f"no answer to psn {min(packets.keys() - answers.keys()):#x}")
 
     def add(self, key: int, offset: int, value: int) -> None:
         """SUM of a UINT64, without a result."""

@@ -321,7 +321,6 @@ def test_row_5_a_peer_repeats_a_message_that_met_no_receive(bench: Bench) -> Non
     assert bench.result[: payload + 1] == CONTENT[: payload + 1]
 
 
-@row(5)
 def test_row_5_a_context_of_the_driver_takes_a_message_of_two_packets(bench: Bench) -> None:
     control = ContextControl.ENABLE | ContextControl.ANNOUNCE
     bench.nic.set("contexts", 0, control=0)

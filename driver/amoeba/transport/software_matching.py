@@ -53,6 +53,7 @@ _WANTS_TAG = int(ReceiveFlags.TAGGED)
 _DIRECTED = int(ReceiveFlags.DIRECTED)
 _ADDRESSED = int(ReceiveFlags.ADDRESSED)
 _RECEIVE, _PEEK, _TAKE = int(ReceiveOpcode.RECEIVE), int(ReceiveOpcode.PEEK), int(ReceiveOpcode.TAKE)
+_INDEX_MASK = 0xFFFF
 _NOTHING = Event(0, 0, 0, 0, 0, 0, 0, 0, 0, int(EventKind.NO_MATCH), _NO_MATCH, 0)
 _TAKEN_BACK = _NOTHING._replace(kind=int(EventKind.CANCELLED), status=_CANCELLED)
 
@@ -69,8 +70,6 @@ class BoundlessReceives(Receives):
         self._held = HeldReceives()
         self._removals: dict[int, Message] = {}
         """Messages of outstanding TAKEs, by token."""
-        self._seen = -1
-        """Token of the latest TAKE that is over: the NIC has seen every descriptor posted before it."""
         self._most_listed = self.nic.parameters.unexpected // 2
         """So that slots are free while more comes."""
         self.unread = Unread()
@@ -242,8 +241,9 @@ class BoundlessReceives(Receives):
     def _will_be_met(self, event: Event) -> bool:
         """Whether a receive of the NIC's will meet it: one whose descriptor is still behind the message."""
         met = None
+        behind = self._tail - ((self._tail - event.context) & _INDEX_MASK)
         for token in reversed(self._outstanding):
-            if token < self._seen:  # else the message would have met it
+            if token < behind:  # else the message would have met it
                 break
             receive = self._outstanding[token]
             if not receive.reserved and receive.opcode != _PEEK and matches(receive, event):
@@ -304,7 +304,6 @@ class BoundlessReceives(Receives):
         if message is None:
             super()._search_over(event)
             return
-        self._seen = event.context
         if event.slot != message.event.slot:
             raise fabric_error(
                 Errno.FI_EIO, f"the NIC took the message out of slot {event.slot}, expected {message.event.slot}"

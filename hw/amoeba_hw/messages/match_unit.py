@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import EventFlags, EventKind
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
+from amoeba_hw.interfaces import CONTEXT, RETRANSMISSION, SLOT_RELEASE
 from amoeba_hw.messages.message_verdict import MessageVerdict
 from amoeba_hw.messages.open_receives import OpenReceives
 from amoeba_hw.messages.order_verdict import OrderVerdict
@@ -23,6 +23,7 @@ from amoeba_hw.messages.records import (
     receive_matches,
     waiting_matches,
 )
+from amoeba_hw.messages.stalled_messages import StalledMessages
 from amoeba_hw.packed import first_of
 from amoeba_hw.request_records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
 
@@ -41,6 +42,9 @@ class MatchUnit(wiring.Component):
     contexts : array of CONTEXT, In
     generations : array of GENERATION_BITS, In
         A change empties the context's lists and frees its slots before anything else is matched.
+    retransmission : RETRANSMISSION, In
+        See :class:`~amoeba_hw.messages.stalled_messages.StalledMessages`: a message of several packets that has
+        stalled ends.
     messages : CHECKED_REQUEST stream
         Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. They are
         DISABLED if they are of an earlier generation, be it of the context that receives them or of the one that they
@@ -97,6 +101,7 @@ class MatchUnit(wiring.Component):
             {
                 "contexts": In(CONTEXT).array(contexts),
                 "generations": In(GENERATION_BITS).array(contexts),
+                "retransmission": In(RETRANSMISSION),
                 "messages": In(stream.Signature(CHECKED_REQUEST)),
                 "gives_up": In(1),
                 "open": Out(parameters.target_pdcs),
@@ -122,6 +127,8 @@ class MatchUnit(wiring.Component):
         """A search is being done, which is neither, or will be if one is chosen now."""
         self._is_ending = Signal()
         """Neither order nor message is being matched: a message of several packets ends without its last one."""
+        self._pdc = Signal(range(parameters.target_pdcs))
+        """The PDC of the message that is being matched, or ends."""
         self._unscanned = Signal(parameters.target_pdcs)
         """PDCs whose open receives a CANCEL has not been compared with."""
         self._takes_open = Signal()
@@ -140,6 +147,8 @@ class MatchUnit(wiring.Component):
         """Where that lies, or where the message at hand will."""
         self._generations = Array(Signal(GENERATION_BITS, name=f"generation_{index}") for index in range(contexts))
         """Of what is in the lists."""
+        self._orders_done = Array(Signal(16, name=f"orders_done_{index}") for index in range(contexts))
+        """Receive descriptors of that generation that are over or posted."""
 
     def elaborate(self, platform):
         m = Module()
@@ -156,6 +165,7 @@ class MatchUnit(wiring.Component):
             waiting_matches,
         )
         m.submodules.open_receives = receives = OpenReceives(parameters.target_pdcs)
+        m.submodules.stalled_messages = stalled = StalledMessages(parameters.target_pdcs)
         m.submodules.message_verdict = message = MessageVerdict(parameters)
         m.submodules.order_verdict = order = OrderVerdict(parameters)
         for index in range(parameters.contexts):
@@ -168,7 +178,7 @@ class MatchUnit(wiring.Component):
         self._elaborate_keys(m, posted.commands.p, waiting.commands.p, message, order)
         with m.FSM(name="step"):
             with m.State("REST"):
-                self._elaborate_choice(m, posted, receives)
+                self._elaborate_choice(m, posted, receives, stalled)
             with m.State("RELEASE"):
                 self._elaborate_release(m, waiting)
             with m.State("EMPTY"):
@@ -186,6 +196,13 @@ class MatchUnit(wiring.Component):
                 self._elaborate_change(m, posted, waiting, message, order)
             with m.State("GIVE"):
                 self._elaborate_end(m, receives, message, order)
+        m.d.comb += [
+            stalled.retransmission.eq(self.retransmission),
+            stalled.open.eq(receives.open),
+            stalled.pdc.eq(self._pdc),
+            stalled.changes.eq(receives.begin | receives.end | self.messages.ready),
+            stalled.came.eq(message.begins | message.continues),
+        ]
         return m
 
     def _elaborate_verdicts(self, m, receives, message, order):
@@ -204,7 +221,7 @@ class MatchUnit(wiring.Component):
             ending.context.eq(row.context),
             ending.answer.silent.eq(1),
             ending.answer.return_code.eq(ReturnCode.OK.value),
-            ending.answer.spdcid.eq(answer.spdcid),
+            ending.answer.spdcid.eq(self._pdc),
             ending.answer.ip.eq(row.source_ip),
             ending.answer.dpdcid.eq(row.source_pdc),
             # The event of a context that has been disabled is written nowhere, nor is it counted.
@@ -227,6 +244,7 @@ class MatchUnit(wiring.Component):
             message.slot.eq(self._slot),
             message.unexpected_base.eq(Array(self.contexts)[self._context].unexpected_base),
             message.announces.eq(Array(self.contexts)[self._context].announces),
+            message.orders_done.eq(self._orders_done[self._context]),
             order.order.eq(self.orders.p),
             order.found.eq(self._found),
             order.message.eq(self._message),
@@ -258,7 +276,7 @@ class MatchUnit(wiring.Component):
             waiting.entry.eq(message.message),
         ]
 
-    def _elaborate_choice(self, m, posted, receives):
+    def _elaborate_choice(self, m, posted, receives, stalled):
         """Choose the next work. A release goes before its generation's lists are emptied, which hold its slot."""
         event, order = self.messages.p.answer.event, self.orders.p
         others = self.messages.valid | self.gives_up | self.searches.valid
@@ -268,8 +286,9 @@ class MatchUnit(wiring.Component):
         generation = Mux(takes_order, order.generation, event.generation)
         target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
-        m.d.comb += [receives.read.eq(1), receives.pdc.eq(self.messages.p.answer.spdcid)]
-        m.d.sync += [self._found.eq(0), self._takes_open.eq(0)]
+        pdc = Mux(stalled.has_stalled, stalled.first, self.messages.p.answer.spdcid)
+        m.d.comb += [receives.read.eq(1), receives.pdc.eq(pdc)]
+        m.d.sync += [self._found.eq(0), self._takes_open.eq(0), self._pdc.eq(pdc)]
         # For every choice: in this state the lists do nothing but begin a search, and the path to them stays short.
         m.d.comb += self._is_search.eq(1)
         for index in reversed(range(self._parameters.contexts)):
@@ -279,6 +298,9 @@ class MatchUnit(wiring.Component):
             m.next = "RELEASE"
         with m.Elif(~self.settled.all()):
             m.next = "EMPTY"
+        with m.Elif(stalled.has_stalled):
+            m.d.sync += [self._is_order.eq(0), self._is_ending.eq(1)]
+            m.next = "FIND"
         with m.Elif(self.messages.valid | self.gives_up | searches | takes_order):
             m.d.sync += [
                 self._is_order.eq(takes_order),
@@ -327,7 +349,10 @@ class MatchUnit(wiring.Component):
                 lists.results.ready.eq(1),
             ]
         with m.If(waiting.commands.ready):
-            m.d.sync += self._generations[self._emptied].eq(Array(self.generations)[self._emptied])
+            m.d.sync += [
+                self._generations[self._emptied].eq(Array(self.generations)[self._emptied]),
+                self._orders_done[self._emptied].eq(0),
+            ]
             m.next = "REST"
 
     def _elaborate_search(self, m, posted, waiting, message, order):
@@ -432,5 +457,7 @@ class MatchUnit(wiring.Component):
             self.count_messages_matched.eq(self.messages.ready & message.meets),
             self.count_messages_unexpected.eq(self.messages.ready & message.waits),
         ]
+        with m.If(self.orders.ready & self._is_current & ~self.again):
+            m.d.sync += self._orders_done[self._context].eq(self._orders_done[self._context] + 1)
         with m.If(done):
             m.next = "REST"

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
-from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
+from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RETRANSMISSION, RING_INDEX, SLOT_RELEASE, read_beat
 from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.match_unit import MatchUnit
 from amoeba_hw.messages.receive_fetch import ReceiveFetch
@@ -50,6 +50,7 @@ class Matcher(wiring.Component):
     contexts : array of CONTEXT, In
     generations : array of GENERATION_BITS, In
         Of :class:`~amoeba_hw.target.event_credits.EventCredits`.
+    retransmission : RETRANSMISSION, In
     receive_tails : RING_INDEX stream
         Producer indices of receive rings. Never refused.
     slot_releases : SLOT_RELEASE stream
@@ -88,6 +89,7 @@ class Matcher(wiring.Component):
             {
                 "contexts": In(CONTEXT).array(contexts),
                 "generations": In(GENERATION_BITS).array(contexts),
+                "retransmission": In(RETRANSMISSION),
                 "receive_tails": In(stream.Signature(RING_INDEX)),
                 "slot_releases": In(stream.Signature(SLOT_RELEASE)),
                 "receive_reads": Out(stream.Signature(READ_REQUEST)),
@@ -118,6 +120,7 @@ class Matcher(wiring.Component):
                 unit.generations[index].eq(self.generations[index]),
             ]
         m.d.comb += [
+            unit.retransmission.eq(self.retransmission),
             self.event_release.eq(unit.event_release),
             self.count_messages_matched.eq(unit.count_messages_matched),
             self.count_messages_unexpected.eq(unit.count_messages_unexpected),

@@ -38,16 +38,16 @@ class MessageVerdict(wiring.Component):
         The receive that the first packet of the request's message has met, unless this is the first one.
     slot, unexpected_base : In
         Where it goes if it has to wait.
-    announces : In(1)
-        If it has to wait it has an event, too, and messages of several packets are not matched.
+    announces, orders_done : In(1), In(16)
+        If it has to wait it has an event, too, with the number of receive descriptors done.
     message : WAITING_MESSAGE, Out
         The message as the lists keep it; depends on ``request`` alone.
     meets : Out(1)
         It meets the receive.
     begins, met : Out(1), OPEN_RECEIVE, Out
         The message is the first of several packets, and meets the receive.
-    ends : Out(1)
-        The message is the last of several packets, of which the first has met a receive.
+    continues, ends : Out(1)
+        The message is not the first of several packets, of which the first has met a receive; it is the last.
     rest, used_up : POSTED_RECEIVE, Out(1)
         The receive afterwards, unless it is used up.
     waits, into_slot : Out(1)
@@ -69,10 +69,12 @@ class MessageVerdict(wiring.Component):
                 "slot": In(range(parameters.unexpected)),
                 "unexpected_base": In(64),
                 "announces": In(1),
+                "orders_done": In(16),
                 "message": Out(WAITING_MESSAGE),
                 "meets": Out(1),
                 "begins": Out(1),
                 "met": Out(OPEN_RECEIVE),
+                "continues": Out(1),
                 "ends": Out(1),
                 "rest": Out(POSTED_RECEIVE),
                 "used_up": Out(1),
@@ -81,14 +83,12 @@ class MessageVerdict(wiring.Component):
                 "decided": Out(CHECKED_REQUEST),
             }
         )
-        self._continues = Signal()
-        """Of several packets this is not the first, and the message has met a receive."""
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.use = use = BufferUse()
         request, receive, kind = self.request, self.receive, self.request.message
-        outside, unheard = Signal(), Signal()
+        outside = Signal()
         m.d.comb += [
             use.address.eq(receive.address),
             use.space.eq(receive.space),
@@ -96,13 +96,11 @@ class MessageVerdict(wiring.Component):
             use.multi.eq(receive.multi & ~kind.atomic & ~kind.divided),
             use.least_space.eq(receive.least_space),
             outside.eq(request.memory.address + request.answer.request_length > receive.space),
-            # Its driver would not hear that the receive is taken before the message is over.
-            unheard.eq(kind.divided & self.announces),
-            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside) & ~unheard),
+            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
             self.waits.eq(self.allowed & ~self.found & ~kind.atomic & ~kind.divided),
-            self._continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
+            self.continues.eq(self.allowed & kind.divided & request.answer.continues & self.is_open),
             self.begins.eq(self.meets & kind.divided),
-            self.ends.eq(self._continues & kind.ends),
+            self.ends.eq(self.continues & kind.ends),
             self.met.context.eq(request.answer.event.context),
             self.met.generation.eq(request.answer.event.generation),
             *(self.met[name].eq(receive[name]) for name in ("user_context", "address", "counter")),
@@ -140,7 +138,7 @@ class MessageVerdict(wiring.Component):
         """Where its bytes go, or its operation is performed, and its return code."""
         request, decided, receive, kind = self.request, self.decided, self.receive, self.request.message
         # Of one of several packets, the space for it behind those before.
-        space = Mux(self._continues, self.open_receive.size - request.memory.address[:32], use.size)
+        space = Mux(self.continues, self.open_receive.size - request.memory.address[:32], use.size)
         size, part = Signal(14), Mux(kind.divided, request.memory.length, request.answer.request_length)
         m.d.comb += decided.eq(request)
         with m.If(self.into_slot | (space >= part)):
@@ -149,9 +147,9 @@ class MessageVerdict(wiring.Component):
             m.d.comb += size.eq(space)
         with m.If(self.meets & kind.atomic):
             m.d.comb += decided.memory.address.eq(receive.address + request.memory.address)
-        with m.Elif(self.meets | self.waits | self._continues):
+        with m.Elif(self.meets | self.waits | self.continues):
             slot_address = self.unexpected_base + self.slot * self._payload
-            buffer = Mux(self._continues, self.open_receive.address + request.memory.address[:32], receive.address)
+            buffer = Mux(self.continues, self.open_receive.address + request.memory.address[:32], receive.address)
             m.d.comb += [
                 decided.memory.address.eq(Mux(self.into_slot, slot_address, buffer)),
                 decided.memory.length.eq(size),
@@ -197,7 +195,7 @@ class MessageVerdict(wiring.Component):
                 | Mux(self.into_slot, EventFlags.IN_SLOT.value, 0)
             ),
             event.status.eq(Mux(meets & too_long, ReturnCode.TOO_LONG.value, ReturnCode.OK.value)),
-            event.user_context.eq(Mux(meets, receive.user_context, 0)),
+            event.user_context.eq(Mux(meets, receive.user_context, self.orders_done)),
             event.data.eq(message.data),
             event.tag.eq(message.tag),
             event.address.eq(Mux(meets, address, 0)),

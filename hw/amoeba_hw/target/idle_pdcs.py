@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
-from amoeba_model.nic.pdc import IDLE_TIMEOUTS
+from amoeba_model.nic.core import IDLE_TIMEOUTS
 
 from amoeba_hw.interfaces import RETRANSMISSION
 from amoeba_hw.packed import first_of

@@ -329,6 +329,7 @@ class Target(wiring.Component):
             matcher.receive_question.eq(pdcs.receive_question),
             pdcs.receive_reply.eq(matcher.receive_reply),
             matcher.message_accepted.eq(pdcs.message_accepted),
+            matcher.retransmission.eq(self.retransmission),
             pdcs.event_open.eq(credits.open),
             pdcs.event_blocked.eq(credits.blocked),
         ]

@@ -5,7 +5,11 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
 from amoeba_model.trace import Stage, TraceEvent
 
-__all__ = ["Core"]
+__all__ = ["IDLE_TIMEOUTS", "Core"]
+
+IDLE_TIMEOUTS = 32
+"""A target PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` times
+``retransmit_limit`` + 1: longer than any initiator with these settings repeats a packet before it gives up."""
 
 _COUNTER_MASK = 0xFFFF_FFFF
 
@@ -32,6 +36,11 @@ class Core:
         self.beat_bytes = parameters.beat_bytes
         self.counters = [0] * len(Counter)
         """By Counter; registers and people see them modulo 2**32."""
+
+    @property
+    def idle_time(self) -> int:
+        """Cycles without a packet after which a target PDC is idle."""
+        return IDLE_TIMEOUTS * (self.retransmit_limit + 1) * self.retransmit_timeout
 
     def counter(self, counter: int) -> int:
         """Return the counter's value as its register shows it, modulo 2**32."""

@@ -234,6 +234,8 @@ class ModelDevice(SimulatedDevice):
         while True:
             arrival = arrivals[0][0] if arrivals else NEVER
             deadline = retransmitter.deadline
+            if self._matcher.open and self._end_stalled(min(arrival, deadline, cycle)):
+                continue
             if deadline < arrival:
                 if deadline > cycle:
                     break
@@ -247,6 +249,15 @@ class ModelDevice(SimulatedDevice):
                 self._receive(arrivals.popleft()[1])
         if cycle > core.now:
             core.now = cycle
+
+    def _end_stalled(self, before: int) -> bool:
+        """End the next message of several packets that has stalled before a cycle; return whether there is one."""
+        cycle, pdc = self._matcher.stalls()
+        if cycle >= before:
+            return False
+        self._active = self._core.now = max(self._core.now, cycle)
+        self._target.end_stalled(pdc)
+        return True
 
     def _receive(self, frame: bytes) -> None:
         """Take a frame whose last byte has arrived."""

@@ -59,7 +59,7 @@ class Report:
 
     kind: EventKind
     user_context: int
-    """``context`` of the receive descriptor."""
+    """``context`` of the receive descriptor; of ARRIVED as the layout says."""
     status: ReturnCode
     released: bool = False
     """The receive is used up."""

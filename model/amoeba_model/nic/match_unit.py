@@ -14,7 +14,11 @@ from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 
-__all__ = ["Arrival", "MatchUnit"]
+__all__ = ["STALLED_TURNS", "Arrival", "MatchUnit"]
+
+STALLED_TURNS = 256
+"""A message of several packets has stalled when no part has come for so many times as long as makes a PDC idle: 5
+seconds by default, as in the reference provider."""
 
 _TAGGED_ATOMICS = frozenset({RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC})
 _RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
@@ -37,7 +41,7 @@ class Arrival(NamedTuple):
     """Event counter that the event advances."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenReceive:
     """A receive that has met a message of several packets, and is that message's alone until it ends."""
 
@@ -46,6 +50,8 @@ class OpenReceive:
     message: Message
     size: int
     """Bytes of the message that fit."""
+    last_part: int = 0
+    """Cycle at which the latest part came."""
 
     def whole(self) -> Arrival:
         """Return the event of the whole message."""
@@ -71,7 +77,7 @@ class MatchUnit:
         parameters = core.parameters
         self._core = core
         self._lists = [MatchLists(parameters.receives, parameters.unexpected) for _ in contexts]
-        self._open: dict[int, OpenReceive] = {}
+        self.open: dict[int, OpenReceive] = {}
         """By the PDC that has begun the message."""
 
     def lists(self, context: Context) -> MatchLists:
@@ -80,7 +86,8 @@ class MatchUnit:
     def forget(self, context: Context) -> None:
         """Empty the context's lists, free its slots, and forget the messages that have begun there."""
         parameters = self._core.parameters
-        self._open = {pdc: taken for pdc, taken in self._open.items() if taken.receiver is not context}
+        for pdc in [pdc for pdc, taken in self.open.items() if taken.receiver is context]:
+            del self.open[pdc]
         self._lists[context.number] = MatchLists(parameters.receives, parameters.unexpected)
 
     def has_place(self, context: Context, header: FrameHeader) -> bool:
@@ -95,9 +102,7 @@ class MatchUnit:
             return True
         return header.opcode not in _RENDEZVOUS and lists.arrive(_message(header)) is not None
 
-    def arrive(
-        self, context: Context, header: FrameHeader, request: MemoryRequest, pdc: int
-    ) -> Arrival | ReturnCode:
+    def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest, pdc: int) -> Arrival | ReturnCode:
         """Match a checked message of ``pdc`` that ``context`` receives: set the address in its ``request``.
 
         Returns the code of the refusal if the message goes nowhere.
@@ -115,7 +120,8 @@ class MatchUnit:
             self._core.counters[Counter.MESSAGES_UNEXPECTED] += 1
             if not context.announces:
                 return Arrival(context)
-            return Arrival(context, Report(EventKind.ARRIVED, 0, ReturnCode.OK, message=message, in_slot=True))
+            done = context.receives_done
+            return Arrival(context, Report(EventKind.ARRIVED, done, ReturnCode.OK, message=message, in_slot=True))
         place = receive.use(message.length)
         self._meet(context, receive, place.released)
         if message.rendezvous:
@@ -136,15 +142,16 @@ class MatchUnit:
         """Match the first packet of several, or find what that one has met."""
         if header.flags & _START:
             message = _message(header)
-            receive = None if context.announces else self.lists(context).arrive(message)
+            receive = self.lists(context).arrive(message)
             if receive is None:
                 return ReturnCode.NO_MATCH
             self._meet(context, receive, True)
             context.events.kept += 1
-            self._open[pdc] = OpenReceive(context, receive, message, min(message.length, receive.space))
-        taken = self._open.get(pdc)
+            self.open[pdc] = OpenReceive(context, receive, message, min(message.length, receive.space))
+        taken = self.open.get(pdc)
         if taken is None:
             return ReturnCode.NO_MATCH
+        taken.last_part = self._core.now
         request.address = (taken.receive.address + request.offset) & _ADDRESS_MASK
         request.length = max(min(request.length, taken.size - request.offset), 0)
         request.operand = (request.operand or b"")[: request.length]
@@ -155,18 +162,23 @@ class MatchUnit:
 
     def give_up(self, pdc: int) -> Arrival | None:
         """End the message of several packets that a PDC has begun, if it has met a receive."""
-        taken = self._open.get(pdc)
+        taken = self.open.get(pdc)
         if taken is None:
             return None
         self._close(pdc)
         return taken.failed()
 
+    def stalls(self) -> tuple[int, int]:
+        """Return when an open message will have stalled, unless a part comes, and its PDC; there must be one."""
+        time = STALLED_TURNS * self._core.idle_time
+        return min((taken.last_part + time, pdc) for pdc, taken in self.open.items())
+
     def _close(self, pdc: int) -> None:
-        self._open.pop(pdc).receiver.events.kept -= 1
+        self.open.pop(pdc).receiver.events.kept -= 1
 
     def _cancel_open(self, context: Context, user_context: int) -> bool:
         """Take a receive back in the middle of its message; return whether there is one."""
-        for pdc, taken in sorted(self._open.items()):
+        for pdc, taken in sorted(self.open.items()):
             if taken.receiver is context and taken.receive.context == user_context:
                 self._close(pdc)
                 return True

@@ -28,6 +28,8 @@ class Matcher:
         self._events = events
         self._fetch = ReceiveFetch(core, host)
         self._unit = MatchUnit(core, contexts)
+        self.open = self._unit.open
+        """Receives that messages of several packets have met, by PDC."""
         self._orders: dict[int, ReceiveOrder] = {}
         """By context: the receive descriptor that has been fetched and not done yet."""
 
@@ -58,6 +60,10 @@ class Matcher:
         """End the message of several packets that a PDC has begun: see :meth:`MatchUnit.give_up`."""
         return self._unit.give_up(pdc)
 
+    def stalls(self) -> tuple[int, int]:
+        """When an open message will have stalled, and its PDC: see :meth:`MatchUnit.stalls`."""
+        return self._unit.stalls()
+
     def run(self) -> None:
         """Do all receive descriptors that may be done by now."""
         self.busy = [context for context in self.busy if not self._finish(context)]
@@ -87,4 +93,5 @@ class Matcher:
             self._events.report(context, report, 0, max(self._core.now, order.ready))
         looks_again = order.opcode == ReceiveOpcode.RECEIVE and report is not None and not report.released
         if not looks_again:
+            context.receives_done = (context.receives_done + 1) & 0xFFFF
             del self._orders[context.number]

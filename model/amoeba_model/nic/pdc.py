@@ -15,7 +15,6 @@ from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode, RequestOpcode, SesFlags
 
 __all__ = [
-    "IDLE_TIMEOUTS",
     "LATE_LIMIT",
     "MAX_MISSING",
     "Duplicate",
@@ -28,10 +27,6 @@ __all__ = [
 
 LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier epoch of its PDC."""
-
-IDLE_TIMEOUTS = 32
-"""A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` and ``retransmit_limit`` + 1:
-longer than any initiator with these settings repeats a packet before it gives its PDC up."""
 
 MAX_MISSING = 255
 """Packets that one NACK can say to be missing."""
@@ -312,7 +307,7 @@ class PdcTable:
             if number not in self._pdcs and self._is_for(number, context):
                 return number
         core = self._core
-        idle_since = core.now - IDLE_TIMEOUTS * core.retransmit_timeout * (core.retransmit_limit + 1)
+        idle_since = core.now - core.idle_time
         idle = [pdc for pdc in self._pdcs.values() if pdc.last_used <= idle_since and pdc.number not in self._spare]
         for pdc in sorted(idle, key=lambda pdc: (pdc.last_used, pdc.number)):
             if not pdc.unfinished:

@@ -20,8 +20,8 @@ class Context:
     data_by_key: bool = False
     """Immediate data comes only with READs, by keys that allow it."""
     announces: bool = False
-    relative: bool = False
     """Messages that meet no receive write an event."""
+    relative: bool = False
     transmit_base: int = 0
     transmit_size: int = 0
     """log2 of entries."""
@@ -51,6 +51,8 @@ class Context:
     """Producer index of the receive ring, from the doorbell."""
     receive_head: int = 0
     """Next receive descriptor to fetch."""
+    receives_done: int = 0
+    """Receive descriptors that are over or posted."""
     requests: "RequestQueues[Request]" = field(default_factory=RequestQueues)
     """Checked, and not yet cut into their last packet."""
     epoch: int = 0
@@ -67,7 +69,7 @@ class Context:
     def restart(self) -> None:
         """Restart the rings, when ENABLE is set."""
         self.tail = self.head = self.in_flight = 0
-        self.receive_tail = self.receive_head = 0
+        self.receive_tail = self.receive_head = self.receives_done = 0
         self.completions.restart()
         self.events.restart()
         self.requests.clear()

@@ -72,6 +72,10 @@ class Target:
             place = self._pdcs.accept_next(place, kept.header)
             self._settle(kept.header, kept.payload, place, cycle)
 
+    def end_stalled(self, pdc: int) -> None:
+        """Give the receive of a message back to its host: the PDC that has begun the message sends no more of it."""
+        self._give_up(pdc, self._core.now)
+
     def _settle(
         self, header: FrameHeader, payload: bytes, place: Pdc | Duplicate | Kept | Refusal, cycle: int
     ) -> None:

@@ -118,6 +118,31 @@ class AsynchronousNic:
         self._tell(arrival.report)
         return True
 
+    def accept_part(self, source, tag, data, offset, length, *, tagged=True):
+        """A part of a message of several packets comes; whether the message has a receive."""
+        flags = SesFlags(0) if offset else SesFlags.START_OF_MESSAGE
+        if offset + len(data) == length:
+            flags |= SesFlags.END_OF_MESSAGE
+        header = SimpleNamespace(
+            opcode=RequestOpcode.TAGGED_SEND if tagged else RequestOpcode.SEND, memory_key=tag, ip=source[0],
+            initiator=source[1], spdcid=0, resource_index=CONTEXT, buffer_offset=0, request_length=length,
+            header_data=0, flags=flags,
+        )  # fmt: skip
+        request = MemoryRequest(len(data), 0, False, data, offset=offset)
+        arrival = self.unit.arrive(self.context, header, request, pdc=source[0])
+        if isinstance(arrival, ReturnCode):
+            return False
+        ctypes.memmove(request.address, request.operand, len(request.operand))
+        if arrival.report is not None:
+            self._tell(arrival.report)
+        return True
+
+    def give_up(self, source):
+        """End the message of several packets that a sender has begun."""
+        arrival = self.unit.give_up(source[0])
+        if arrival is not None:
+            self._tell(arrival.report)
+
     def step(self):
         """Do a descriptor; whether there was one that can be done."""
         if self._order is None:
@@ -132,6 +157,7 @@ class AsynchronousNic:
             self._tell(report)
         if order.opcode != ReceiveOpcode.RECEIVE or report is None or report.released:
             self._order = None
+            self.context.receives_done = (self.context.receives_done + 1) & 0xFFFF
         return True
 
     def free(self):

@@ -25,6 +25,7 @@ from amoeba_model.wire.uet import ReturnCode
 from tests.driver.transport.asynchronous import CONTEXT, AsynchronousNic
 
 OK, NO_MATCH, CANCELLED = int(ReturnCode.OK), int(ReturnCode.NO_MATCH), int(ReturnCode.CANCELLED)
+INITIATOR_ERROR = int(ReturnCode.INITIATOR_ERROR)
 SENDERS = ((0x0A000001, 1), (0x0A000002, 7))
 TAGS = 3
 ANY = (1 << 64) - 1
@@ -41,6 +42,12 @@ class Sent:
     tag: int
     tagged: bool
     long: bool
+    parts: int = 1
+    """Packets of the message."""
+    begun: int = 0
+    """Packets that have come."""
+    given_up: bool = False
+    """Its sender repeats it no more."""
     accepted: int = -1
     """The message's number in its order of arrival."""
     met: "Asked | None" = None
@@ -94,6 +101,8 @@ class Run:
             choice.random() < 0.9,
             choice.random() < 0.1,
         )
+        if not sent.long and choice.random() < 0.3:
+            sent.parts = choice.choice([2, 4])
         self.sent.append(sent)
         self.queues[sent.source].append(sent)
 
@@ -103,6 +112,8 @@ class Run:
         if not queue:
             return False
         sent = queue[0]
+        if sent.parts > 1:
+            return self.come_in_parts(queue, sent)
         record = Record(sent.number, 0, HOME).pack() if sent.long else None
         tag = sent.tag if sent.tagged else 0
         if not self.nic.accept(source, tag, sent.data, tagged=sent.tagged, record=record, length=LONG):
@@ -111,6 +122,28 @@ class Run:
         sent.accepted = self.accepted
         self.accepted += 1
         queue.pop(0)
+        return True
+
+    def come_in_parts(self, queue, sent):
+        """A packet of several comes, or the end of the message before its last; a refused message begins anew."""
+        if sent.begun and self.random.random() < 0.05:
+            queue.pop(0)
+            sent.given_up = True
+            self.nic.give_up(sent.source)
+            return True
+        size = 4 // sent.parts
+        offset, tag = sent.begun * size, sent.tag if sent.tagged else 0
+        part = sent.data[offset : offset + size]
+        if not self.nic.accept_part(sent.source, tag, part, offset, 4, tagged=sent.tagged):
+            self.refused += 1
+            begun, sent.begun = sent.begun, 0
+            return begun > 0
+        if not sent.begun:
+            sent.accepted = self.accepted
+            self.accepted += 1
+        sent.begun += 1
+        if sent.begun == sent.parts:
+            queue.pop(0)
         return True
 
     def pattern(self, size):
@@ -207,6 +240,10 @@ class Run:
                 assert asked.asked_back
                 asked.cancelled = asked.over = True
                 continue
+            if arrival.status == INITIATOR_ERROR:
+                asked.cancelled = asked.over = receive.released
+                assert asked.over
+                continue
             if arrival.length + arrival.olen != LONG:  # of long ones :meth:`read_long` has heard
                 place = arrival.buf - receive.address if receive.multi else 0
                 data = bytes(receive.buffers[0][place : place + 4])
@@ -253,15 +290,28 @@ class Run:
             while self.nic.read:
                 self.read_long()
             self.read_all()
-            again = bool(sum(self.come(source) for source in SENDERS))
+            again = bool(sum(self.come(source) or self.end_refused(source) for source in SENDERS))
         assert not any(self.queues.values()), "a sender is still refused"
         self.check()
+
+    def end_refused(self, source):
+        """Let a sender give up what is refused though nothing goes on any more: no receive may be waiting for it."""
+        queue = self.queues[source]
+        begun = any(sent.begun for others in self.queues.values() for sent in others)
+        if not queue or queue[0].parts == 1 or begun or self.nic.ring_of_events.events:
+            return False
+        sent = queue.pop(0)
+        sent.given_up = True
+        held = list(self.receives._held)
+        hungry = [asked for asked in self.asked if not asked.over and asked.wants(sent)]
+        assert all(asked.receive in held for asked in hungry), f"{sent} and {hungry[0]} never met"
+        return True
 
     # What must be so
 
     def check(self):
         for sent in self.sent:
-            if sent.met is None:
+            if sent.met is None and not sent.given_up:
                 hungry = [asked for asked in self.asked if not asked.over and asked.wants(sent)]
                 assert not hungry, f"{sent} and {hungry[0]} never met"
         for asked in self.asked:
@@ -274,8 +324,8 @@ class Run:
         """No older message of the same sender was overtaken."""
         for older in self.sent[: got.number]:
             if older.source == got.source and asked.wants(older) and older not in asked.got:
-                assert older.met is not None, f"{older} was overtaken by {got}"
-                assert older.met.number < asked.number, f"{older} was overtaken by {got}"
+                assert older.met or older.given_up, f"{older} was overtaken by {got}"
+                assert not older.met or older.met.number < asked.number, f"{older} was overtaken by {got}"
 
     def check_receives(self, asked, got):
         """No older receive was overtaken."""

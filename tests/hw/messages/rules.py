@@ -143,8 +143,10 @@ class Reference:
         self.lists = [MatchLists(receives, unexpected) for _ in range(contexts)]
         self._counters = {}
         """Of posted receives."""
+        self._orders_done = [0] * contexts
 
     def forget(self, context):
+        self._orders_done[context] = 0
         self.lists[context] = MatchLists(self._receives, self._unexpected)
 
     def take_slot(self, context):
@@ -174,7 +176,8 @@ class Reference:
             self.lists[context].wait(message)
             address, event = self._slot_address(context, message.slot), {}
             if context in self._announcing:
-                event = _event(0, message, released=False) | {"kind": EventKind.ARRIVED.value, "address": 0}
+                done = self._orders_done[context]
+                event = _event(done, message, released=False) | {"kind": EventKind.ARRIVED.value, "address": 0}
                 event |= {"slot": message.slot, "flags": event["flags"] | EventFlags.IN_SLOT.value}
             return self._written(request, address, answer["request_length"], event), 0, 1
         place = receive.use(message.length)
@@ -243,10 +246,15 @@ class Reference:
 
     def order(self, order, *, current):
         """(the entry that must be decided, or None; whether the order looks again; bytes used)."""
-        fields, context = order["fields"], order["context"]
-        opcode, flags = fields["opcode"], fields["flags"]
         if not current:
             return None, False, 0
+        entry, again, used = self._decide(order)
+        self._orders_done[order["context"]] = (self._orders_done[order["context"]] + (not again)) % (1 << 16)
+        return entry, again, used
+
+    def _decide(self, order):
+        fields, context = order["fields"], order["context"]
+        opcode, flags = fields["opcode"], fields["flags"]
         if order["error"]:
             return (
                 _entry(order, EventKind.REFUSED, ReturnCode.LOCAL_DMA_FAULT, user_context=0, released=True),

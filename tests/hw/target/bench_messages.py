@@ -257,6 +257,45 @@ async def whatever_ends_a_message_of_several_packets_is_told(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_message_of_which_no_part_comes_for_long_is_given_up_and_no_other(dut):
+    bench = await prepared(dut)
+    reference, senders = Reference(bench), [Initiator(bench, ip, spdcid=5 + ip) for ip in (1, 2, 3)]
+    await opened(bench, *senders)
+    size, parts = 8, 12
+    message = {"opcode": SEND, "length": size * parts, "message_id": 7, "initiator": 3, "payload": size}
+
+    async def send(number, part):
+        flags = START if part == 0 else END if part == parts - 1 else 0
+        place = {"header_data": size << 32 | size * part if part else 0}
+        header, payload = senders[number].send(**message, flags=flags, **place)
+        await bench.settle(100)
+        reference.arrive(header, payload, number)
+
+    for number in range(3):
+        fields = receive(context=number, address=BUFFER + 4096 * number)
+        bench.post(fields)
+        await bench.settle(150)
+        reference.take(fields)
+        await send(number, 0)
+    dut.retransmission.value = 0  # a message stalls after 256 to 512 cycles
+    for part in range(1, parts - 1):
+        await send(2, part)
+        if part == 5:
+            for stalled in range(2):
+                reference._tell(reference.unit.give_up(stalled))
+        if part > 5:
+            assert events_of(bench, 0, 3) == [*reference.events, None]
+    for number in (0, 1):
+        await send(number, 1)
+    await send(2, parts - 1)
+    await bench.settle(100)
+    assert events_of(bench, 0, 4) == [*reference.events, None]
+    assert plain(bench.executed) == reference.memory
+    assert [answer["return_code"] for answer in bench.responses] == reference.codes
+    assert reference.codes == [OK] * 13 + [NO_MATCH] * 2 + [OK]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def a_message_waits_for_a_slot_and_finds_the_one_that_is_released(dut):
     bench = await prepared(dut)
     sender = Initiator(bench)

@@ -38,7 +38,7 @@ class Reference:
     def __init__(self, bench):
         self._bench = bench
         self.counters = Counter()
-        core = SimpleNamespace(parameters=bench.parameters, counters=self.counters)
+        core = SimpleNamespace(parameters=bench.parameters, counters=self.counters, now=0)
         self.unit, self.context = MatchUnit(core, bench.contexts), bench.contexts[0]
         self.lists = self.unit.lists(self.context)
         self.memory, self.codes, self.events, self.orders = [], [], [], []
@@ -104,6 +104,7 @@ class Reference:
             self._report(report)
             looks_again = fields["opcode"] == RECEIVE and not report.released
             report = self.unit.take(self.context, order) if looks_again else None
+        self.context.receives_done += 1
 
     def release(self):
         """Let the driver release a slot."""

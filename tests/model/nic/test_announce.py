@@ -80,6 +80,34 @@ def test_the_option_is_that_of_the_context_whose_receives_messages_meet(make_mod
     assert quiet.events(0) == []
 
 
+def test_a_message_says_how_many_receive_descriptors_were_done_before_it(make_model_pair: MakePair) -> None:
+    """A posted receive is done, one that waits for a free place in the list is not."""
+    box = Mailbox(make_model_pair(NicParameters(receives=2)), control=ANNOUNCING, receive_size=4)
+    assert box.send(tag=5) == OK
+    assert box.events(1)[0].get("context", 0) == 0
+    for tag in (1, 2, 3, 5):
+        box.receive(tag=tag)
+    assert box.send(tag=4) == OK
+    assert box.events(1)[0]["context"] == 2
+    assert box.send(tag=1) == OK
+    assert kinds(box, 1) == [EventKind.RECEIVED]
+    assert box.send(tag=4) == OK
+    assert box.events(1)[0]["context"] == 3
+
+
+def test_the_number_of_descriptors_done_counts_modulo_65536(box: Mailbox) -> None:
+    count = (1 << 16) + 2
+    for _ in range(count // 128 + 1):
+        posted = min(128, count)
+        count -= posted
+        for _ in range(posted):
+            box.context.receive(opcode=ReceiveOpcode.CANCEL, context=7)
+        for _ in range(posted):
+            box.context.event()
+    assert box.send() == OK
+    assert box.events(1)[0]["context"] == 2
+
+
 def test_a_message_arrives_before_it_is_found_taken_or_received(box: Mailbox) -> None:
     for tag in range(3):
         assert box.send(tag=tag) == OK

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from amoeba_model.descriptors import EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
+from amoeba_model.nic.core import IDLE_TIMEOUTS
+from amoeba_model.nic.match_unit import STALLED_TURNS
 from amoeba_model.parameters import NicParameters
-from amoeba_model.registers import ContextControl, Counter
+from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, ContextControl, Counter
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode, SesFlags, message_place
 
 from tests.support.messages import RECEIVER_CONTEXT, Mailbox, valid
@@ -23,6 +25,9 @@ OK, NO_MATCH, OP_VIOLATION = ReturnCode.OK, ReturnCode.NO_MATCH, ReturnCode.OP_V
 INITIATOR_ERROR = ReturnCode.INITIATOR_ERROR
 SEND, TAGGED_SEND = RequestOpcode.SEND, RequestOpcode.TAGGED_SEND
 TAG = 0x7A6
+STALLED = STALLED_TURNS * IDLE_TIMEOUTS
+"""Timeouts, times ``retransmit_limit`` + 1, without a part after which a message has stalled."""
+NANOSECONDS_PER_CYCLE = 4
 
 
 @dataclass
@@ -45,6 +50,12 @@ class Sender(ThreeParts):
         self.stranger.answers()
         self.stranger.psn += 1
         self.stranger.first_psn = self.stranger.psn
+
+
+def pass_time(sender: Sender, cycle: int) -> None:
+    """Let time pass until a cycle of the target's."""
+    while sender.box.pair.target.device.cycles < cycle:
+        sender.box.pair.run(1)
 
 
 @pytest.fixture
@@ -227,6 +238,41 @@ def test_a_pdc_that_is_given_to_another_sender_ends_its_message(make_model_pair:
     assert box.events(1) == [failed(senders[0])]
 
 
+def test_a_message_of_which_no_part_comes_for_long_is_given_up(sender: Sender) -> None:
+    """5 seconds with the timeouts of a NIC after its reset."""
+    box, target = sender.box, sender.box.pair.target
+    target.counter_memory()
+    assert 4.5e9 < STALLED * (RETRANSMIT_LIMIT + 1) * RETRANSMIT_TIMEOUT * NANOSECONDS_PER_CYCLE < 5.5e9
+    target.set("device", retransmit_timeout=2, retransmit_limit=1)
+    box.receive(0, 200, counter=9)
+    assert sender.first() == OK
+    begun = target.device.cycles
+    pass_time(sender, begun + STALLED * 4 - 2000)
+    assert box.events(0) == []
+    assert sender.second() == OK  # which begins the time anew
+    again = target.device.cycles
+    pass_time(sender, again + STALLED * 4 - 2000)
+    assert box.events(0) == []
+    pass_time(sender, again + STALLED * 4)
+    assert box.events(1) == [failed(sender)]
+    assert target.event_counter(9) == (0, 1)
+    assert sender.last() == NO_MATCH
+    assert box.buffer[:LENGTH] == sender.content[: FIRST + SECOND] + bytes(LENGTH - FIRST - SECOND)
+
+
+def test_of_messages_that_stall_only_those_that_have_a_receive_are_told(sender: Sender) -> None:
+    box, others = sender.box, [Sender(sender.box, number) for number in (1, 2)]
+    box.pair.target.set("device", retransmit_timeout=1, retransmit_limit=0)
+    for number in range(2):
+        box.receive(200 * number, 200, context=number + 1)
+    assert [sender.first(), others[0].first(), others[1].first()] == [OK, OK, NO_MATCH]
+    box.context.receive(opcode=ReceiveOpcode.CANCEL, context=2)
+    assert [event["kind"] for event in box.events(1)] == [EventKind.CANCELLED]
+    pass_time(sender, box.pair.target.device.cycles + 2 * STALLED)
+    assert box.events(1) == [failed(sender, context=1)]
+    assert [others[0].second(), others[1].second()] == [NO_MATCH] * 2
+
+
 def test_a_receive_is_cancelled_in_the_middle_of_its_message(sender: Sender) -> None:
     box = sender.box
     box.receive(0, 200)
@@ -300,12 +346,16 @@ def test_a_failure_says_for_which_context_the_message_was(box: Mailbox) -> None:
     assert box.events(1) == [failed(sender, target_context=2)]
 
 
-def test_a_context_that_announces_messages_takes_none_in_parts(make_model_pair: MakePair) -> None:
-    """Its driver would not hear that the receive is taken before the message is over."""
+def test_a_message_that_arrives_says_that_the_receive_of_another_s_parts_is_no_more(
+    make_model_pair: MakePair,
+) -> None:
+    """The host sees from the number of descriptors done that no receive is left for the message."""
     box = Mailbox(make_model_pair(), control=ContextControl.ENABLE | ContextControl.ANNOUNCE)
     sender = Sender(box)
     box.receive(0, 200)
-    assert [sender.first(), sender.second(), sender.last()] == [NO_MATCH] * 3
+    assert sender.first() == OK
     assert box.send(8) == OK
     (event,) = box.events(1)
-    assert (event["kind"], event["length"]) == (EventKind.RECEIVED, 8)
+    assert (event["kind"], event["context"], event["length"]) == (EventKind.ARRIVED, 1, 8)
+    assert [sender.second(), sender.last()] == [OK, OK]
+    assert box.events(1) == [received(sender)]

@@ -86,7 +86,7 @@ class Inbox:
         """Buffers in use that the NIC does not have."""
         self._open = True
         self.malformed = 0
-        """Messages that were dropped: without immediate data, or longer than a packet."""
+        """Messages that were dropped: without immediate data, longer than a packet, or failed."""
 
     def start(self) -> None:
         """Post the first buffers after the NIC's context was enabled."""
@@ -113,7 +113,7 @@ class Inbox:
                 continue
             letter = None
             start = arrival.buf - buffer.address
-            if arrival.kind & DATA and arrival.status == _DONE and not arrival.olen:
+            if arrival.kind & DATA and arrival.status == _DONE and arrival.length <= self._payload:
                 chunk = Chunk(self, buffer, buffer.view[start : start + arrival.length])
                 letter = Letter(arrival.source, arrival.data, chunk)
             else:

@@ -6,7 +6,8 @@ in the packet. It is over for the sender when it has been copied, if a piece of 
 delivered. The receiver reads a longer one in place, and one that is to be over when it has been matched.
 
 A receive that is shorter than a packet, or scattered, lands in memory of the driver: so a message that does not fit
-changes no buffer. A message longer than a packet is read to its destination after its length is known.
+changes no buffer. A message longer than a packet is read to its destination after its length is known. Other
+endpoints may send several packets instead: these are cut where the receive's buffer ends.
 """
 
 import functools
@@ -111,8 +112,10 @@ class _Place(engine.Receive):
     landed: memoryview | None = None
     """The message in its first place, before it goes to the layout."""
     packet: Packet | None = None
-    """The first place, one of ``packets``."""
+    """The first place, one of ``packets``, unless it is longer."""
     packets: Packets
+    payload: int
+    """Bytes of the longest packet: a message between Amoeba NICs that is longer is read."""
 
     def __init__(self, request: "TagReceive", tag: int, mask: int) -> None:
         super().__init__(True, tag, ~mask & _ALL, ANYBODY, request, 0)
@@ -120,7 +123,7 @@ class _Place(engine.Receive):
 
     def prepare(self, packets: Packets, payload: int) -> None:
         """Find memory to receive to."""
-        self.packets = packets
+        self.packets, self.payload = packets, payload
         layout = self.layout
         length = layout.length
         view = layout.view
@@ -129,27 +132,28 @@ class _Place(engine.Receive):
             self.grants = ((self.address, length, True),)
             return
         self.keep = layout
-        self.length = min(length, payload)
+        self.length = length
         if not length:
             self.whole = memoryview(b"")
+            return
+        if length > payload:  # a peer that is no Amoeba NIC may send several packets
+            self.whole = line_aligned(length)
+            self.address, self.length = address_of(self.whole), length
+            self.grants = ((self.address, length, True),)
             return
         packet = packets.free.pop() if packets.free else packets.take()
         assert packet is not None  # the packets are unlimited
         self.packet = packet
         self.address = packet.address
-        self.whole = packet.view[: self.length]
+        self.whole = packet.view[:length]
 
     def segments(self, address: int, length: int) -> list[Segment]:
         """Return the segments of a message of ``length`` bytes, which the NIC may write; none if it is too long."""
         layout = self.layout
         if length > layout.length or not length:
             return []
-        if length <= self.length:
-            if self.whole is not None:
-                self.landed = self.whole[:length]
-            return [Segment(self.address, length)]
-        # longer than a packet: it is going to be read
-        if layout.views and len(layout.views) <= _MAX_SEGMENTS:
+        is_read = self.whole is not None and length > self.payload
+        if is_read and layout.views and len(layout.views) <= _MAX_SEGMENTS:
             segments = []
             left = length
             for view in layout.views:
@@ -158,10 +162,9 @@ class _Place(engine.Receive):
                     left -= segments[-1].length
             self._grant(segments)
             return segments
-        self.landed = line_aligned(length)
-        whole = [Segment(address_of(self.landed), length)]
-        self._grant(whole)
-        return whole
+        if self.whole is not None:
+            self.landed = self.whole[:length]
+        return [Segment(self.address, length)]
 
     def _grant(self, segments: Sequence[Segment]) -> None:
         """Let the NIC write there until the receive is over."""
