@@ -1,7 +1,4 @@
-"""READs whose data comes in the return direction: requests of an independent UET endpoint, and what becomes of them.
-
-Covers ``nic/returns.py``, ``initiator/return_order.py`` and ``initiator/result_router.py``.
-"""
+"""READs whose data comes in the return direction, from an independent UET endpoint."""
 
 import struct
 from collections.abc import Callable, Iterator
