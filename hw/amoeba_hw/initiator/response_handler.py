@@ -373,7 +373,7 @@ class ResponseHandler(wiring.Component):
         """Answer the oldest packet, or end the step."""
         header, entry, state = self.responses.payload, self.log_entry, self._state
         own, covered, meant = (Signal(name=name) for name in ("own", "covered", "meant"))
-        own_code, promises, misplaced = self._meaning(entry)
+        own_code, announces, misplaced = self._meaning(entry)
         m.d.comb += [
             own.eq(self._psn == state.oldest_psn),
             # A CLOSE is the only unanswered packet of its PDC.
@@ -402,8 +402,8 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [self.count_dropped_response.eq(1), self._returns.dropped.eq(self._genuine)]
         with m.Elif(header.is_control):
             self._elaborate_nack(m, entry.is_close)
-        with m.Elif(own & ~self._noted & (promises | misplaced)):
-            m.d.comb += [self.count_responses_received.eq(promises), self.count_dropped_response.eq(misplaced)]
+        with m.Elif(own & ~self._noted & (announces | misplaced)):
+            m.d.comb += [self.count_responses_received.eq(announces), self.count_dropped_response.eq(misplaced)]
         with m.Elif(own | self._noted):
             # One whose answer was kept becomes the oldest behind those that are covered, or behind a crowd.
             m.d.comb += [
@@ -422,7 +422,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [self._keeps.eq(1), self._finished.eq(0)]
 
     def _meaning(self, entry):
-        """Return the answer's code, whether it promises data, and whether it is data that no READ waits for."""
+        """Return the code of an answer, whether its data is to come, and whether it is data for no READ."""
         header, reads = self.responses.payload, entry.returns_data & ~entry.is_atomic
         has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
         is_default = (header.opcode == ResponseOpcode.DEFAULT) & ~header.is_control
@@ -432,7 +432,7 @@ class ResponseHandler(wiring.Component):
     def _elaborate_keeping(self, m):
         """Keep the answer of a packet that is younger than the oldest one."""
         header, gaps = self.responses.payload, self._gaps
-        own_code, promises, misplaced = self._meaning(self.log_entry)
+        own_code, announces, misplaced = self._meaning(self.log_entry)
         m.d.comb += [
             self._finished.eq(1),
             self._consumed.eq(1),
@@ -440,7 +440,7 @@ class ResponseHandler(wiring.Component):
         ]
         with m.If(self.crowd | self._noted | misplaced):
             m.d.comb += self.count_dropped_response.eq(1)
-        with m.Elif(promises):
+        with m.Elif(announces):
             m.d.comb += self.count_responses_received.eq(1)
         with m.Else():
             m.d.comb += [

@@ -33,7 +33,7 @@ class FrameTransmitter(wiring.Component):
     dscp : In(6)
         Of requests.
     requests, responses, acknowledgements : FRAME_HEADER streams
-        Frame by frame; those that wait take turns, responses first. ``acknowledgements`` are responses without data.
+        Frame by frame, round robin, responses first. ``acknowledgements`` are responses without data.
         ``is_request`` must be that of the stream, ``payload_length`` above 0 only where the frame may have a payload:
         not with ``is_control``, and a response has one if its opcode is WITH_DATA; with NONE it is an ACK alone. An
         ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
