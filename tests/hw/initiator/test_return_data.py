@@ -4,6 +4,7 @@
 Covers ``initiator/result_router.py``.
 """
 
+import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
@@ -100,6 +101,8 @@ class Bench:
         self.ctx, self.dut = ctx, dut
         self.written, self.statuses, self.acknowledged = [], [], []
         self.dropped = self.received = 0
+        self.store_waits = None
+        """Cycles until an entry is offered to be stored; None: none is."""
         for name in ("commands", "results", "answers", "acknowledgements"):
             ctx.set(getattr(dut, name).ready, 1)
 
@@ -118,16 +121,24 @@ class Bench:
             self.acknowledged.append(((header.psn - PSN) % PSNS, header.is_control, header.spdcid, header.dpdcid))
         self.dropped += ctx.get(dut.dropped)
         self.received += ctx.get(dut.received)
+        stored = False
+        if self.store_waits is not None:
+            peer = {"ip": IP, "job_id": JOB, "initial_psn": PSN, "valid": 1}
+            ctx.set(dut.stores.payload, {"index": PEER, "peer": peer})
+            ctx.set(dut.stores.valid, self.store_waits <= 0)
+            stored = self.store_waits <= 0 and ctx.get(dut.stores.ready)
+            self.store_waits -= 1
+            assert self.store_waits >= -4, "the store waits for long"
         await ctx.tick()
+        if stored:
+            self.store_waits = None
+            ctx.set(dut.stores.valid, 0)
 
     async def store(self):
-        peer = {"ip": IP, "job_id": JOB, "initial_psn": PSN, "valid": 1}
-        self.ctx.set(self.dut.stores.payload, {"index": PEER, "peer": peer})
-        self.ctx.set(self.dut.stores.valid, 1)
-        while not self.ctx.get(self.dut.stores.ready):
-            await self.tick()
+        self.store_waits = 0
         await self.tick()
-        self.ctx.set(self.dut.stores.valid, 0)
+        while self.store_waits is not None:
+            await self.tick()
 
     async def send(self, number, **entry):
         """Send packet ``number``: a READ of 16 bytes."""
@@ -310,6 +321,21 @@ def test_the_target_s_pdc_is_the_one_that_answered():
         assert (b.dropped, len(b.acknowledged)) == (1, 1)
         await b.data(1, b"sixteen bytes...")
         assert b.statuses == [OK, OK]
+
+    bench(program)
+
+
+@pytest.mark.parametrize("cycles", range(8))
+def test_a_store_goes_first_and_leaves_nothing_of_the_packet_in_hand(cycles):
+    async def program(b):
+        await b.send(0)
+        b.store_waits = cycles
+        await b.data(0, b"sixteen bytes...")
+        assert (len(b.statuses), b.dropped) in ((1, 0), (0, 1))
+        before = len(b.statuses)
+        await b.send(0)
+        await b.data(0, b"sixteen bytes...")
+        assert len(b.statuses) == before + 1
 
     bench(program)
 
