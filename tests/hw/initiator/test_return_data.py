@@ -312,6 +312,32 @@ def test_data_for_what_is_no_read_is_dropped():
     bench(program)
 
 
+def test_data_answers_no_packet_before_its_read():
+    async def program(b):
+        await b.send(0, returns_data=0)
+        await b.send(1)
+        await b.data(0, b"sixteen bytes...", message=1)
+        assert b.statuses == []
+        await b.answer(0)
+        assert b.statuses == [OK, OK]
+
+    bench(program)
+
+
+def test_data_that_comes_again_for_another_job_or_behind_a_close_is_not_acknowledged():
+    async def program(b):
+        await b.send(0)
+        await b.data(0, b"sixteen bytes...")
+        await b.data(0, b"sixteen bytes...", job_id=JOB + 1)
+        await b.send(1, returns_data=0, is_close=1)
+        await b.answer(1, ResponseOpcode.NONE)
+        assert b.statuses == [OK, OK]
+        await b.data(0, b"sixteen bytes...")
+        assert (b.acknowledged, b.dropped) == ([taken(0)], 2)
+
+    bench(program)
+
+
 def test_the_target_s_pdc_is_the_one_that_answered():
     async def program(b):
         await b.send(0)
