@@ -772,7 +772,7 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_UDP_CHECKSUM_OFFSET 48
 #define AMOEBA_UET_UDP_CHECKSUM_WIDTH 16
 
-/* PDS header of a reliable ordered (ROD) request. */
+/* PDS header of a reliable ordered (ROD) request, in either direction. */
 #define AMOEBA_UET_PDS_REQUEST_SIZE 12
 #define AMOEBA_UET_PDS_REQUEST_TYPE_OFFSET 0
 #define AMOEBA_UET_PDS_REQUEST_TYPE_WIDTH 5
@@ -934,7 +934,7 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_SES_RESPONSE_MODIFIED_LENGTH_OFFSET 64
 #define AMOEBA_UET_SES_RESPONSE_MODIFIED_LENGTH_WIDTH 32
 
-/* SES response with data. */
+/* SES response with data, in an ACK or in a request of the target. */
 #define AMOEBA_UET_SES_RESPONSE_DATA_SIZE 20
 #define AMOEBA_UET_SES_RESPONSE_DATA_LIST_OFFSET 0
 #define AMOEBA_UET_SES_RESPONSE_DATA_LIST_WIDTH 2

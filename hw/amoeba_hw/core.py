@@ -195,6 +195,7 @@ class Core(wiring.Component):
             connect_streams(m, getattr(self.initiator, name), getattr(self.transmitter, name))
         for name in ("responses", "response_payload"):
             connect_streams(m, getattr(self.target, name), getattr(self.transmitter, name))
+        connect_streams(m, self.initiator.acknowledgements, self.transmitter.acknowledgements)
         # A header is wide, and neither side takes more than one in two cycles.
         for kind, block in (("request", self.target), ("response", self.initiator)):
             m.submodules[f"received_{kind}s"] = received = HalfRateSlice(FRAME_HEADER)

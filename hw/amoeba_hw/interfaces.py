@@ -83,10 +83,11 @@ FRAME_HEADER = data.StructLayout(
         "mac": 48,
         "ip": 32,
         "port": 16,  # UDP source port (entropy)
-        "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK
+        "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator
         "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
         "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
+        "returns": 1,  # to the initiator: a request of the target, with a READ's data
         "nack_code": 8,  # of a NACK
         "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative
@@ -101,11 +102,11 @@ FRAME_HEADER = data.StructLayout(
         "opcode": 6,  # request or response opcode; NONE of an ACK without a response
         "version": 2,
         "flags": 6,  # SesFlags
-        "message_id": 16,
+        "message_id": 16,  # with returns: the READ's
         "job_id": 24,
         "pid_on_fep": 12,
         "resource_index": 12,
-        "buffer_offset": 64,
+        "buffer_offset": 64,  # with returns: message_offset
         "initiator": 32,
         "memory_key": 64,
         "header_data": 64,

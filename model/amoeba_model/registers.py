@@ -128,7 +128,7 @@ class Counter(enum.IntEnum):
     REQUESTS_RECEIVED = 6
     """Request frames executed or refused with a return code."""
     RESPONSES_RECEIVED = 7
-    """Acknowledge frames that matched an outstanding request."""
+    """Acknowledge frames, and data in the return direction, that matched an outstanding request."""
     DROPPED_MALFORMED = 8
     """Frames dropped: not UET, truncated, or with inconsistent lengths."""
     DROPPED_CHECK = 9
@@ -140,7 +140,7 @@ class Counter(enum.IntEnum):
     DROPPED_SEQUENCE = 12
     """Requests dropped: packet sequence number not the expected one."""
     DROPPED_RESPONSE = 13
-    """Acknowledgements dropped: nothing outstanding that they answer."""
+    """Acknowledgements, and data in the return direction, dropped: nothing outstanding that they answer."""
     REFUSED_REQUESTS = 14
     """Requests answered with a return code other than OK."""
     ATOMIC_BEATS = 15
@@ -183,7 +183,7 @@ class Counter(enum.IntEnum):
     """Requests and CLOSE_COMMANDs dropped: those before them have filled the store. Never by the model, which takes
     each as it comes."""
     MARKED_REQUESTS = 33
-    """Of the frames accepted, requests and CLOSE_COMMANDs that a switch has marked (ECN)."""
+    """Of the frames accepted, requests in either direction and CLOSE_COMMANDs that a switch has marked (ECN)."""
     MARKED_RESPONSES = 34
     """Of the frames accepted, ACKs and NACKs that say that their request was marked."""
 

@@ -60,6 +60,12 @@ def transport_bytes(header, payload):
     if h["is_control"]:
         prologue = 10 << 11 | of_answers
         return struct.pack(">HBBIHHI", prologue, h["nack_code"], h["missing"], h["psn"], spdcid, dpdcid, 0)
+    if h["returns"]:
+        prologue = 3 << 11 | 5 << 7 | 0x08 | retx
+        pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], spdcid, dpdcid)
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        ses += struct.pack(">HHII", h["message_id"], len(payload), h["modified_length"], h["buffer_offset"])
+        return pds + ses + payload
     if not h["is_request"]:
         with_data = h["opcode"] == 2
         prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | of_answers
@@ -111,7 +117,7 @@ def network_bytes(transport, source, destination, port, crc=None, padding=b"", i
 
 def _type_of_service(header, received, dscp):
     """The second byte of the IPv4 header: Expedited Forwarding of answers; requests are ECN-capable, or marked."""
-    if not header["is_request"]:
+    if not (header["is_request"] or header["returns"]):
         return 0xB8
     return dscp << 2 | (3 if received and header.get("marked") else 2)
 
@@ -172,6 +178,7 @@ _NOTHING = _random_fields(
         "opcode": 6,
         "retx": 1,
         "marked": 1,
+        "returns": 1,
         "cack_psn": 32,
         "payload_length": 14,
     },
@@ -207,6 +214,18 @@ def random_response(payload):
     }
 
 
+def random_return(payload):
+    """A READ's data in the return direction."""
+    return {
+        **_NOTHING,
+        **_addressed(),
+        **_random_fields(_SES_WIDTHS | _RESPONSE_WIDTHS | {"clear_psn_offset": 16, "buffer_offset": 32}),
+        "opcode": 2,
+        "returns": 1,
+        "payload_length": len(payload),
+    }
+
+
 def random_nack():
     return {**_NOTHING, **_addressed(), **_random_fields(_NACK_WIDTHS), "is_control": 1}
 
@@ -228,7 +247,9 @@ def random_to_target(payload):
 
 
 def random_to_initiator(payload):
-    """An ACK, or a NACK where there is no payload."""
+    """An ACK, data in the return direction, or a NACK where there is no payload."""
+    if payload and random.random() < 0.3:
+        return random_return(payload)
     return random_response(payload) if payload or random.random() < 0.5 else random_nack()
 
 

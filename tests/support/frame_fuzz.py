@@ -132,7 +132,7 @@ class Attacker:
         return header, payload
 
     def _content(self, source: int) -> tuple[FrameHeader, bytes]:
-        kinds = (self._request, self._request, self._request, self._answer, self._nack, self._close)
+        kinds = (self._request, self._request, self._request, self._answer, self._data, self._nack, self._close)
         header, payload = self._generator.choice(kinds)(source)
         if self._generator.random() < 0.3:
             header = replace(header, **{self._generator.choice(_MUTABLE): self._generator.getrandbits(16)})
@@ -205,6 +205,17 @@ class Attacker:
             marked=generator.random() < 0.2,
         )
         return header, data
+
+    def _data(self, source: int) -> tuple[FrameHeader, bytes]:
+        """Data of a READ in the return direction, whole or not."""
+        generator = self._generator
+        header, data = self._answer(source)
+        length = generator.choice((len(data), len(data), generator.getrandbits(32)))
+        place = generator.choice((0, 0, generator.getrandbits(32)))
+        return replace(
+            header, returns=True, opcode=2, buffer_offset=place, modified_length=length, marked=False,
+            message_id=generator.getrandbits(4),
+        ), data  # fmt: skip
 
     def _nack(self, source: int) -> tuple[FrameHeader, bytes]:
         generator = self._generator

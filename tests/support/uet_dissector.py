@@ -161,7 +161,7 @@ def _response(ses: bytes, following: int) -> dict[str, int | bytes]:
     if len(ses) < size:
         raise WireError(f"response: expected {size} bytes, got {len(ses)}")
     opcode, code, message, generation_and_job = struct.unpack(">BBHI", ses[:8])
-    _expect("list and opcode of a response", opcode, 2 if size == 20 else 1)
+    _expect("list and opcode of a response", opcode, *((2,) if size == 20 else (0, 1)))
     _expect("version of a response", code >> 6, 0)
     _expect("ri_generation", generation_and_job >> 24, 0)
     found: dict[str, int | bytes] = {"return_code": code, "message_id": message, "job_id": generation_and_job}

@@ -6,6 +6,7 @@ that provider: an answer that breaks a rule ends its operation with EndpointErro
 
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from amoeba_model.network import Network
@@ -35,7 +36,7 @@ DEFAULT, PLAIN, WITH_DATA = 0, 1, 2
 RC_NULL, RC_OK, NO_MATCH, OP_VIOLATION = 0, 1, 5, 0x18
 START, END, HEADER_DATA = 1, 2, 4
 SUM, CSWAP, UINT64 = 2, 0x0D, 7
-PSN_OUT_OF_WINDOW = 0x0B
+PSN_OUT_OF_WINDOW, ROD_OUT_OF_ORDER = 0x0B, 0x0D
 WINDOW, MPR_UNIT = 128, 128
 MAX_ACK_DATA = 16
 CSWAP_LENGTH = 32
@@ -383,6 +384,20 @@ class _Context:
     """The psn that comes next."""
     held: dict[int, bytes] = field(default_factory=dict)
     """Guaranteed answers by psn, kept until they are cleared."""
+    returned: int = 0
+    """The next psn of the return direction, which begins with the first psn of the PDC."""
+    sent: dict[int, "_Returned"] = field(default_factory=dict)
+    """Requests in the return direction by psn, kept until they are acknowledged."""
+
+
+@dataclass
+class _Returned:
+    """A request in the return direction: the READ's packet, which says where to, and what follows the prologue."""
+
+    to: Packet
+    body: bytes
+    sent_at: int
+    tries: int = 0
 
 
 @dataclass
@@ -401,6 +416,23 @@ class Target:
     """How many of the next packets are lost."""
     congestion_state: bool = False
     """Answer with ACK_CC in the place of ACK."""
+    acknowledged: list[Answer] = field(default_factory=list)
+    """Answers that came to requests in the return direction."""
+    drop: set[int] = field(default_factory=set)
+    """Numbers of packets that are lost on their way from here, counted from 0."""
+    deaf: set[int] = field(default_factory=set)
+    """Numbers of packets that are lost on their way here, counted from 0."""
+    heard: int = 0
+    mute: bool = False
+    """Send nothing in the return direction."""
+    forge: Callable[[bytes], bytes] | None = None
+    """Changes a request in the return direction, without the CRC, before it leaves."""
+    RETRY = 40
+    """Steps after which a request in the return direction is sent again."""
+    _last: dict[int, "_Returned"] = field(default_factory=dict)
+    """All requests in the return direction by psn."""
+    _left: int = 0
+    _steps: int = 0
     _contexts: dict[tuple[int, int], _Context] = field(default_factory=dict)
     _parts: dict[int, bytearray] = field(default_factory=dict)
     """Open messages by message_id."""
@@ -408,16 +440,63 @@ class Target:
     def serve(self) -> None:
         """Let a little time pass, and answer what has come."""
         self.station.step()
+        self._steps += 1
+        self._repeat()
         for packet in self.station.arrived():
             self.packets.append(packet)
-            if self.lose:
-                self.lose -= 1
+            number, self.heard = self.heard, self.heard + 1
+            if self.lose or number in self.deaf:
+                self.lose = max(self.lose - 1, 0)
                 continue
             kind, following, _ = packet.prologue
             if kind == ROD_REQUEST and following == STANDARD_REQUEST:
                 self._accept(packet, request_of(packet))
             elif kind == CONTROL:
                 self._control(packet, following)
+            elif kind in (ACK, NACK):
+                self._acknowledged(packet, _answer_of(packet))
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many requests in the return direction are not acknowledged."""
+        return sum(len(context.sent) for context in self._contexts.values())
+
+    def send_returned(self, psn: int, change: Callable[[bytes], bytes]) -> None:
+        """Send a request in the return direction again, changed, whether it was acknowledged or not."""
+        returned = self._last[psn]
+        self._reply(returned.to, change(prologue(ROD_REQUEST, RESPONSE_DATA, ACK_REQUEST | RETX) + returned.body))
+
+    def _repeat(self) -> None:
+        """Send what was not acknowledged in the return direction again."""
+        for context in self._contexts.values():
+            for returned in context.sent.values():
+                if self._steps - returned.sent_at >= self.RETRY << returned.tries:
+                    self._return(returned)
+
+    def _acknowledged(self, packet: Packet, answer: Answer) -> None:
+        """Take the answer to a request in the return direction."""
+        self.acknowledged.append(answer)
+        (dpdcid,) = struct.unpack(">H", packet.data[10:12])
+        for context in self._contexts.values():
+            if context.number != dpdcid or answer.psn not in context.sent:
+                continue
+            if answer.nack == ROD_OUT_OF_ORDER:
+                self._return(context.sent[answer.psn])
+            elif answer.nack or (answer.opcode, answer.code) != (DEFAULT, RC_OK):
+                raise EndpointError(f"expected DEFAULT and OK, got {answer}")
+            else:
+                (cack,) = struct.unpack(">I", packet.data[4:8])
+                for psn in [psn for psn in context.sent if psn <= cack or psn == answer.psn]:
+                    del context.sent[psn]
+
+    def _return(self, returned: "_Returned") -> None:
+        flags = ACK_REQUEST | (RETX if returned.tries else 0)
+        returned.sent_at = self._steps
+        returned.tries += 1
+        packet = prologue(ROD_REQUEST, RESPONSE_DATA, flags) + returned.body
+        if self.mute:
+            return
+        self._reply(returned.to, packet if self.forge is None else self.forge(packet))
 
     def ask_for_close(self) -> None:
         """Ask the initiator of each PDC to close it."""
@@ -441,7 +520,8 @@ class Target:
         if context is None:
             if not request.syn:
                 raise EndpointError("a packet of an unknown PDC without SYN")
-            context = _Context(len(self._contexts) + 1, request.psn)
+            start = request.psn - (struct.unpack(">H", packet.data[10:12])[0] & 0xFFF)
+            context = _Context(len(self._contexts) + 1, start, returned=start)
             self._contexts[packet.ip, request.spdcid] = context
         self.requests.append(request)
         oldest = min(context.held, default=context.base)
@@ -455,6 +535,9 @@ class Target:
         elif request.psn == context.base:
             context.base += 1
             self._execute(packet, context, request)
+        elif request.psn < context.base:
+            lost = struct.pack(">BBHII", DEFAULT, RC_NULL, request.message, 0, 0)
+            self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, lost)
 
     @staticmethod
     def _clear(context: _Context, psn: int) -> None:
@@ -511,10 +594,12 @@ class Target:
             self._guarantee(packet, context, request, data)
             return
         self._default(packet, context, request)
-        ses = self._with_data(request, data)
-        pds = prologue(ROD_REQUEST, RESPONSE_DATA, ACK_REQUEST)
-        sequence = struct.pack(">hIHH", -1, request.psn, context.number, request.spdcid)
-        self._reply(packet, pds + sequence + ses)
+        sequence = struct.pack(">hIHH", -1, context.returned, context.number, request.spdcid)
+        returned = _Returned(packet, sequence + self._with_data(request, data), self._steps)
+        context.sent[context.returned] = returned
+        self._last[context.returned] = returned
+        context.returned += 1
+        self._return(returned)
 
     @staticmethod
     def _with_data(request: Request, data: bytes) -> bytes:
@@ -546,4 +631,6 @@ class Target:
         return pds + ses
 
     def _reply(self, packet: Packet, data: bytes) -> None:
-        self.station.send(Address(packet.mac, packet.ip), data)
+        number, self._left = self._left, self._left + 1
+        if number not in self.drop:
+            self.station.send(Address(packet.mac, packet.ip), data)

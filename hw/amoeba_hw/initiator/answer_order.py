@@ -4,9 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
-from amoeba_hw.initiator.records import COMPLETION_ORDER
+from amoeba_hw.initiator.records import ANSWER, COMPLETION_ORDER
 from amoeba_hw.initiator.resend_barrier import ResendBarrier
-from amoeba_hw.initiator.response_handler import ANSWER
 from amoeba_hw.initiator.result_order import ResultOrder
 from amoeba_hw.interfaces import TRACE_SLOT
 from amoeba_hw.stream import connect_streams

@@ -66,6 +66,7 @@ def initiator_members(parameters):
         "request_payload": Out(stream.Signature(packet_beat(width))),
         "responses": In(stream.Signature(FRAME_HEADER)),
         "response_payload": In(stream.Signature(packet_beat(width))),
+        "acknowledgements": Out(stream.Signature(FRAME_HEADER)),
         "result_commands": Out(stream.Signature(DMA_COMMAND)),
         "results": Out(stream.Signature(packet_beat(width))),
         "result_done": In(1),
@@ -118,6 +119,8 @@ class Initiator(wiring.Component):
         header is offered, so it never pauses; it may be offered before its header.
     responses, response_payload : streams from the FrameReceiver
         Likewise. Taken whenever the host takes writes, whatever the requests wait for.
+    acknowledgements : FRAME_HEADER stream to the FrameTransmitter
+        Answers to data in the return direction.
     result_commands, results : streams to a PackedWriter
     result_done : in
         The PackedWriter's pulse: one per command, when its last beat is on the ordered way to the host.
@@ -380,6 +383,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         for producer, consumer in (
             (wiring.flipped(self.responses), responses.responses),
             (wiring.flipped(self.response_payload), responses.response_payload),
+            (responses.acknowledgements, wiring.flipped(self.acknowledgements)),
             (responses.result_commands, wiring.flipped(self.result_commands)),
             (responses.results, wiring.flipped(self.results)),
             (responses.answers, order.answers),

@@ -141,7 +141,7 @@ class PacketNumberer(wiring.Component):
         m.submodules.messages = messages = memory.Memory(shape=16, depth=1 << len(self.send_index), init=[])
         write, begun = messages.write_port(), messages.read_port()
         packet = self.i.payload
-        first = (psn - self.send_answered.start_psn)[:16]
+        first = (psn - self.send_answered.first_message)[:16]
         m.d.comb += [
             begun.addr.eq(self.send_index),
             message_id.eq(Mux(packet.resend, packet.message_id, Mux(packet.position == 0, first, begun.data))),

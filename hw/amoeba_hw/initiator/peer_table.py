@@ -13,6 +13,7 @@ ANSWERED = data.StructLayout(
     {
         "oldest_psn": 32,  # the packet answered next
         "start_psn": 32,  # of the PDC: where it began, or began anew after a CLOSE
+        "first_message": 16,  # message_ids count from here: where this connection epoch began
         "established": 1,  # there was an answer since
         "dpdcid": 16,  # the target's PDC, then
         "failed": 1,  # the request whose packets are being answered, with this status
@@ -145,6 +146,7 @@ class PeerTable(wiring.Component):
                 answer_write.addr.eq(index),
                 answer_write.data.oldest_psn.eq(store.peer.initial_psn),
                 answer_write.data.start_psn.eq(store.peer.initial_psn),
+                answer_write.data.first_message.eq(store.peer.initial_psn[:16]),
             ]
         with m.If(self.opened):
             m.d.sync += [

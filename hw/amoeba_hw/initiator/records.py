@@ -7,6 +7,7 @@ from amoeba_hw.layout import struct_layout
 
 __all__ = [
     "ABORT",
+    "ANSWER",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
     "FENCES",
@@ -70,6 +71,17 @@ TICKET = data.StructLayout(
 
 COMPLETION_ORDER = data.StructLayout({"ticket": TICKET, "status": 8})
 """A finished request."""
+
+
+ANSWER = data.StructLayout(
+    {
+        "writes": 1,  # data goes to the host: to wait for
+        "completes": 1,  # the last packet of its request
+        "psn": 32,
+        "order": COMPLETION_ORDER,  # valid with completes; its ticket always
+    }
+)
+"""Effects of an answer."""
 
 
 class PayloadKind(enum.Enum, shape=2):

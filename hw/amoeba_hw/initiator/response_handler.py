@@ -1,20 +1,19 @@
 """Finds what each answer answers, and what follows from it."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
-from amoeba_hw.byte_order import SWAP_BITS, decode_swap, number_swap, swap_bytes
+from amoeba_hw.byte_order import decode_swap, number_swap
 from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.first_psns import FirstPsns
-from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
 from amoeba_hw.initiator.records import (
-    COMPLETION_ORDER,
+    ANSWER,
     FLUSH,
     GENERATION_BITS,
     LOGGED_PACKET,
@@ -22,24 +21,12 @@ from amoeba_hw.initiator.records import (
     RECOVERY,
     RecoveryKind,
 )
+from amoeba_hw.initiator.result_router import DECISION, ResultRouter
+from amoeba_hw.initiator.return_order import ReturnOrder
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
-from amoeba_hw.stream import Queue
+from amoeba_hw.stream import connect_streams
 
-__all__ = ["ANSWER", "ResponseHandler"]
-
-ANSWER = data.StructLayout(
-    {
-        "writes": 1,  # data goes to the host: to wait for
-        "completes": 1,  # the last packet of its request
-        "psn": 32,
-        "order": COMPLETION_ORDER,  # valid with completes; its ticket always
-    }
-)
-"""Effects of an answer."""
-
-_DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64, "length": 14, "swap": SWAP_BITS})
-_ROUTE = data.StructLayout({"forward": 1, "swap": SWAP_BITS})
-_ROUTES = 16
+__all__ = ["ResponseHandler"]
 
 
 class ResponseHandler(wiring.Component):
@@ -53,6 +40,7 @@ class ResponseHandler(wiring.Component):
         answer b                              look up | check    (with cumulative answers a takes more steps)
         outputs                               a
         answer c  look up | check   | step    | find    | keep   (behind a gap)
+        data d    look up | name    | judge   | check   | step   (in the return direction)
 
     Parameters
     ----------
@@ -62,7 +50,8 @@ class ResponseHandler(wiring.Component):
     -------
     responses : FRAME_HEADER stream
         One every three cycles, one cycle more for each packet that it answers besides its own, and two for one behind
-        a gap; 29 more for the answer to a CLOSE. Answers that are not expected are dropped, with their payload.
+        a gap or in the return direction; 29 more for the answer to a CLOSE. Answers that are not expected are
+        dropped, with their payload.
     response_payload : packet stream
     flushes : FLUSH stream
         All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, or LOCAL_PEER_PDC_TABLE_FULL if it was
@@ -99,11 +88,8 @@ class ResponseHandler(wiring.Component):
         To and from it, too: an answer is kept.
     recover, recovery : out
         Pulse: what the PDC is to do besides.
-    result_commands : DMA_COMMAND stream
-        Three cycles after the answer's header.
-    results : packet stream
-        One packet of exactly the command's length per command, in order, within the cycle of ``response_payload``.
-        Results of atomics are little-endian again.
+    acknowledgements : FRAME_HEADER stream; result_commands : DMA_COMMAND stream; results : packet stream
+        Of :class:`ReturnOrder` and :class:`ResultRouter`; a command comes three cycles after its answer's header.
     answers : ANSWER stream
         For every packet answered that completes a request or whose data is written, in order.
     count_responses_received, count_dropped_response, count_nacks_received : out
@@ -159,6 +145,7 @@ class ResponseHandler(wiring.Component):
                 "note_granted": In(1),
                 "recover": Out(1),
                 "recovery": Out(RECOVERY),
+                "acknowledgements": Out(stream.Signature(FRAME_HEADER)),
                 "result_commands": Out(stream.Signature(DMA_COMMAND)),
                 "results": Out(stream.Signature(beat)),
                 "answers": Out(stream.Signature(ANSWER)),
@@ -167,6 +154,8 @@ class ResponseHandler(wiring.Component):
                 "count_nacks_received": Out(1),
             }
         )
+        self._psn = Signal(32)
+        """The packet that the answer names."""
         self._state = Signal(ANSWERED)
         """Of the PDC in hand."""
         self._end = Signal(32)
@@ -178,6 +167,10 @@ class ResponseHandler(wiring.Component):
         """The answer is to an unanswered packet."""
         self._meant = Signal()
         """The answer has that packet's message and job; a DEFAULT response has no job."""
+        self._genuine = Signal()
+        """Data in the return direction comes from the peer, for its job."""
+        self._waits = Signal()
+        """The PDC has unanswered packets."""
         self._bare = Signal()
         """The answer has no response, as the answer to a CLOSE."""
         self._code = Signal(8)
@@ -194,14 +187,15 @@ class ResponseHandler(wiring.Component):
         """The packet's answer was kept before."""
         self._gaps = AnswerGaps(parameters.peers)
         self._first_psns = FirstPsns(parameters.peers)
+        self._returns = ReturnOrder(parameters.peers, parameters.window)
 
     def elaborate(self, platform):
         m = Module()
         header, state = self.responses.payload, self._state
-        decision = Signal(_DECISION)
+        decision = Signal(DECISION)
         select = Signal(3)
-        m.submodules.fork = fork = Fork(_DECISION, 3)
-        m.submodules.routes = routes = Queue(_ROUTE, _ROUTES)
+        m.submodules.router = router = ResultRouter(self._parameters.data_width)
+        m.submodules.returns = self._returns
         m.submodules.gaps = self._gaps
         m.submodules.first_psns = first_psns = self._first_psns
         pending = Signal()
@@ -211,11 +205,11 @@ class ResponseHandler(wiring.Component):
         free_to_store = pending | self.crowd | (drew & ~first_psns.done)
         m.d.sync += drew.eq(draws)
         yields = Signal()
-        proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held) & ~draws
+        proceeds = (~pending | router.i.ready) & (~self.crowd | self.held) & ~draws
         m.d.comb += [
-            fork.i.valid.eq(pending),
-            fork.i.payload.eq(decision),
-            fork.select.eq(select),
+            router.i.valid.eq(pending),
+            router.i.payload.eq(decision),
+            router.select.eq(select),
             # An answer that waits for the host, for a place or for a psn lets stores go first, and its PDC is looked
             # up anew.
             yields.eq(parked & self.storing),
@@ -229,14 +223,36 @@ class ResponseHandler(wiring.Component):
         ]
         # Not only in steps: a step that has to wait reads the log again.
         decide = self._elaborate_decision(m, decision, select)
-        with m.If(fork.i.ready):
+        with m.If(router.i.ready):
             m.d.sync += pending.eq(0)
         with m.FSM(name="response"):
             with m.State("LOOK_UP"):
                 m.d.comb += self.answer_index.eq(Mux(self.flushes.valid, self.flushes.p.peer, header.dpdcid))
-                m.d.sync += [self.answered_index.eq(self.answer_index), self._flushing.eq(self.flushes.valid)]
+                m.d.sync += [
+                    self.answered_index.eq(self.answer_index),
+                    self._flushing.eq(self.flushes.valid),
+                    self._psn.eq(header.psn),
+                ]
                 with m.If((self.responses.valid | self.flushes.valid) & ~self.storing):
                     m.next = "CHECK"
+                    with m.If(~self.flushes.valid & header.returns):
+                        m.next = "NAME"
+            with m.State("NAME"):
+                m.d.comb += self._returns.name.eq(1)
+                m.next = "JUDGE"
+                with m.If(self.storing):
+                    m.next = "LOOK_UP"
+            with m.State("JUDGE"):
+                # Looked up again, now for the packet that the data is for. Stores go first, as in NAME.
+                m.d.comb += [
+                    self._returns.judge.eq(1),
+                    self.answer_index.eq(self.answered_index),
+                    self.named_psn.eq(self._returns.named),
+                ]
+                m.d.sync += self._psn.eq(self._returns.named)
+                m.next = "CHECK"
+                with m.If(self.storing):
+                    m.next = "LOOK_UP"
             with m.State("CHECK"):
                 m.d.comb += [
                     self.occupied.eq(1),
@@ -263,10 +279,10 @@ class ResponseHandler(wiring.Component):
                         m.d.sync += [pending.eq(1), *decide]
                 self._elaborate_end(m)
             with m.State("FIND"):
-                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(header.psn)]
+                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(self._psn)]
                 m.next = "KEEP"
             with m.State("KEEP"):
-                m.d.comb += [self.occupied.eq(~free_to_store), self.log_read.eq(1), self.log_psn.eq(header.psn)]
+                m.d.comb += [self.occupied.eq(~free_to_store), self.log_read.eq(1), self.log_psn.eq(self._psn)]
                 with m.If(yields):
                     m.next = "LOOK_UP"
                 with m.Elif(proceeds & self.note_granted):
@@ -274,7 +290,10 @@ class ResponseHandler(wiring.Component):
                     m.d.sync += [pending.eq(1), *decide]
                 self._elaborate_end(m)
         self._elaborate_gaps(m)
-        self._elaborate_outputs(m, fork, routes)
+        self._elaborate_returns(m)
+        connect_streams(m, wiring.flipped(self.response_payload), router.payload)
+        for name in ("result_commands", "results", "answers"):
+            connect_streams(m, getattr(router, name), wiring.flipped(getattr(self, name)))
         return m
 
     def _ends_epoch(self):
@@ -299,7 +318,7 @@ class ResponseHandler(wiring.Component):
             gaps.peer.eq(self.answered_index),
             gaps.oldest.eq(self._state.oldest_psn),
             gaps.answered.eq(self.answered),
-            gaps.psn.eq(header.psn),
+            gaps.psn.eq(self._psn),
             gaps.missing.eq(header.missing),
             gaps.forget.eq(self.renewed | (self.answered & self.closed)),
             gaps.expired.eq(self.expired),
@@ -309,22 +328,35 @@ class ResponseHandler(wiring.Component):
             # Of a PDC without gaps the log need not say anything that is valid.
             self._noted.eq(gaps.has_kept & self.log_noted.noted),
             self.note_peer.eq(self.answered_index),
-            self.note_psn.eq(header.psn),
+            self.note_psn.eq(self._psn),
+        ]
+
+    def _elaborate_returns(self, m):
+        """Connect what knows the order of the return direction."""
+        returns = self._returns
+        connect_streams(m, returns.acknowledgements, wiring.flipped(self.acknowledgements))
+        m.d.comb += [
+            returns.header.eq(self.responses.payload),
+            returns.look_up.eq(self.answer_index),
+            returns.peer.eq(self.answered_index),
+            returns.state.eq(self.answer_state),
+            returns.waits.eq(self._waits),
+            returns.forget.eq(self.renewed | (self.answered & self.closed)),
+            returns.opened.eq(self.opened),
+            returns.opened_peer.eq(self.opened_peer),
         ]
 
     def _check(self):
         """Return the assignments that find the packet of the answer."""
         header, state = self.responses.payload, self.answer_state
         failed = self.failed.bit_select(self.answered_index, 1)
-        distance = (header.psn - state.oldest_psn)[:32]
+        distance = (self._psn - state.oldest_psn)[:32]
         outstanding = (self.answer_psn - state.oldest_psn)[:32]
-        matches = (
-            self.answer_open
-            & (header.dpdcid < self._parameters.peers)
-            & (header.ip == self.answer_ip)
-            & (distance < outstanding)
-        )
+        is_peer = self.answer_open & (header.dpdcid < self._parameters.peers) & (header.ip == self.answer_ip)
+        matches = is_peer & (distance < outstanding) & (~header.returns | self._returns.due)
         return [
+            self._genuine.eq(header.returns & is_peer & (header.job_id == self.answer_job) & ~failed),
+            self._waits.eq(outstanding != 0),
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
             self._refused.eq(self.refused.bit_select(self.answered_index, 1)),
@@ -340,20 +372,18 @@ class ResponseHandler(wiring.Component):
     def _elaborate_step(self, m):
         """Answer the oldest packet, or end the step."""
         header, entry, state = self.responses.payload, self.log_entry, self._state
-        own = Signal()
-        covered = Signal()
-        meant = Signal()
-        has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
+        own, covered, meant = (Signal(name=name) for name in ("own", "covered", "meant"))
+        own_code, announces, misplaced = self._meaning(entry)
         m.d.comb += [
-            own.eq(header.psn == state.oldest_psn),
+            own.eq(self._psn == state.oldest_psn),
             # A CLOSE is the only unanswered packet of its PDC.
             meant.eq(header.is_control | Mux(entry.is_close, self._bare, self._meant)),
             # A difference of psns is signed.
-            covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data),
+            covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data & ~header.returns),
             self._finished.eq(1),
             self._consumed.eq(~self._flushing & ~self._following & self._finished),
             self.recovery.peer.eq(self.answered_index),
-            self.recovery.psn.eq(header.psn),
+            self.recovery.psn.eq(self._psn),
             self._code.eq(ReturnCode.OK),
         ]
         with m.If(self.crowd):
@@ -369,18 +399,21 @@ class ResponseHandler(wiring.Component):
         with m.Elif(self._following):
             m.d.comb += [self.answered.eq(self._noted), self._finished.eq(~(self._noted & self._gaps.continues))]
         with m.Elif(~(self._expected & meant)):
-            m.d.comb += self.count_dropped_response.eq(1)
+            m.d.comb += [self.count_dropped_response.eq(1), self._returns.dropped.eq(self._genuine)]
         with m.Elif(header.is_control):
             self._elaborate_nack(m, entry.is_close)
+        with m.Elif(own & ~self._noted & (announces | misplaced)):
+            m.d.comb += [self.count_responses_received.eq(announces), self.count_dropped_response.eq(misplaced)]
         with m.Elif(own | self._noted):
             # One whose answer was kept becomes the oldest behind those that are covered, or behind a crowd.
             m.d.comb += [
                 self.answered.eq(1),
                 self.count_responses_received.eq(own & ~self._noted),
                 self.count_dropped_response.eq(own & self._noted),
+                self._returns.taken.eq(header.returns & own & ~self._noted),
                 self._consumed.eq(own),
                 self._finished.eq(own & ~self._gaps.continues),
-                self._code.eq(Mux(has_code, header.return_code, ReturnCode.OK)),
+                self._code.eq(own_code),
             ]
             m.d.sync += self._following.eq(own)
         with m.Elif(covered):
@@ -388,19 +421,30 @@ class ResponseHandler(wiring.Component):
         with m.Else():
             m.d.comb += [self._keeps.eq(1), self._finished.eq(0)]
 
+    def _meaning(self, entry):
+        """Return the code of an answer, whether its data is to come, and whether it is data for no READ."""
+        header, reads = self.responses.payload, entry.returns_data & ~entry.is_atomic
+        has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
+        is_default = (header.opcode == ResponseOpcode.DEFAULT) & ~header.is_control
+        code = Mux(has_code, header.return_code, ReturnCode.OK)
+        return code, is_default & reads & (entry.length != 0), header.returns & ~reads
+
     def _elaborate_keeping(self, m):
         """Keep the answer of a packet that is younger than the oldest one."""
         header, gaps = self.responses.payload, self._gaps
-        has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
+        own_code, announces, misplaced = self._meaning(self.log_entry)
         m.d.comb += [
             self._finished.eq(1),
             self._consumed.eq(1),
-            self._code.eq(Mux(has_code, header.return_code, ReturnCode.OK)),
+            self._code.eq(own_code),
         ]
-        with m.If(self.crowd | self._noted):
+        with m.If(self.crowd | self._noted | misplaced):
             m.d.comb += self.count_dropped_response.eq(1)
+        with m.Elif(announces):
+            m.d.comb += self.count_responses_received.eq(1)
         with m.Else():
             m.d.comb += [
+                self._returns.taken.eq(header.returns),
                 self.count_responses_received.eq(1),
                 self.note.eq(1),
                 gaps.kept.eq(1),
@@ -408,7 +452,7 @@ class ResponseHandler(wiring.Component):
                 self.recovery.kind.eq(RecoveryKind.MISSING),
                 self.recovery.peer.eq(self.answered_index),
                 self.recovery.psn.eq(gaps.first_asked),
-                self.recovery.end.eq(header.psn),
+                self.recovery.end.eq(self._psn),
             ]
 
     def _elaborate_nack(self, m, is_close):
@@ -465,8 +509,7 @@ class ResponseHandler(wiring.Component):
         """Work out the status of the packet in hand: OK or the error."""
         entry = self.log_entry
         status = Signal(8)
-        asked = Signal(14)
-        given = Signal(14)
+        asked, given = Signal(14), Signal(14)
         m.d.comb += [
             asked.eq(Mux(entry.returns_data, entry.length, 0)),
             given.eq(Mux(own, self.responses.p.payload_length, 0)),
@@ -477,7 +520,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += status.eq(ReturnCode.LOCAL_DMA_FAULT)
         with m.Elif(self._code != ReturnCode.OK):
             m.d.comb += status.eq(self._code)
-        with m.Elif(given != asked):
+        with m.Elif((given != asked) | (own & self.responses.p.returns & ~self._returns.whole)):
             m.d.comb += status.eq(ReturnCode.UNCOR)
         with m.Else():
             m.d.comb += status.eq(ReturnCode.OK)
@@ -516,6 +559,7 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += [
                     following.established.eq(0),
                     following.start_psn.eq(first),
+                    following.first_message.eq(first[:16]),
                     following.oldest_psn.eq(first),
                 ]
             with m.Elif(~self._flushing):
@@ -543,37 +587,11 @@ class ResponseHandler(wiring.Component):
             order.ticket.eq(ticket),
             decision.answer.writes.eq(writes),
             decision.answer.completes.eq(completes),
-            decision.answer.psn.eq(Mux(self.note, header.psn, self._state.oldest_psn)),
-            decision.has_payload.eq(has_payload),
+            decision.answer.psn.eq(Mux(self.note, self._psn, self._state.oldest_psn)),
             decision.result.eq(entry.result),
             decision.length.eq(header.payload_length),
             decision.swap.eq(
                 Mux(entry.is_atomic, decode_swap(entry.atomic_datatype, number_swap, self._parameters.datatypes), 0)
             ),
             select.eq(Cat(writes, has_payload, writes | completes)),
-        ]
-
-    def _elaborate_outputs(self, m, fork, routes):
-        command, route, answer = fork.o[0], fork.o[1], fork.o[2]
-        m.d.comb += [
-            self.result_commands.valid.eq(command.valid),
-            self.result_commands.p.address.eq(command.p.result),
-            self.result_commands.p.length.eq(command.p.length),
-            self.result_commands.p.context.eq(command.p.answer.order.ticket.context),
-            command.ready.eq(self.result_commands.ready),
-            routes.i.valid.eq(route.valid),
-            routes.i.p.forward.eq(route.p.answer.writes),
-            routes.i.p.swap.eq(route.p.swap),
-            route.ready.eq(routes.i.ready),
-            self.answers.valid.eq(answer.valid),
-            self.answers.payload.eq(answer.p.answer),
-            answer.ready.eq(self.answers.ready),
-        ]
-        source, target, forward = self.response_payload, self.results, routes.o.p.forward
-        m.d.comb += [
-            target.payload.eq(source.payload),
-            target.p.data.eq(swap_bytes(m, "result", source.p.data, routes.o.p.swap)),
-            target.valid.eq(routes.o.valid & forward & source.valid),
-            source.ready.eq(routes.o.valid & (~forward | target.ready)),
-            routes.o.ready.eq(source.valid & source.ready & source.p.last),
         ]

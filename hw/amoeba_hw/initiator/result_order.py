@@ -4,8 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.initiator.records import COMPLETION_ORDER
-from amoeba_hw.initiator.response_handler import ANSWER
+from amoeba_hw.initiator.records import ANSWER, COMPLETION_ORDER
 from amoeba_hw.interfaces import TRACE_SLOT
 from amoeba_hw.stream import Queue
 

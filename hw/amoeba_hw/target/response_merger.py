@@ -35,7 +35,6 @@ class ResponseMerger(wiring.Component):
     responses : FRAME_HEADER stream
     response_payload : :func:`packet_beat` stream
         The same for the merged headers. Latency zero; a payload is offered in the cycle after its header was taken.
-    count_nacks_sent : Out(1)
     """
 
     def __init__(self, width):
@@ -49,7 +48,6 @@ class ResponseMerger(wiring.Component):
                 "nacks": In(stream.Signature(NACK)),
                 "responses": Out(stream.Signature(FRAME_HEADER)),
                 "response_payload": Out(stream.Signature(beat)),
-                "count_nacks_sent": Out(1),
             }
         )
 
@@ -72,7 +70,6 @@ class ResponseMerger(wiring.Component):
             arbiter.o.ready.eq(leaves),
             order.i.valid.eq(leaves & (header.payload_length != 0)),
             order.i.payload.eq(arbiter.grant == 1),
-            self.count_nacks_sent.eq(leaves & header.is_control),
         ]
         payload = self.response_payload
         for number, source in enumerate((self.answer_payload, self.replay_payload)):

@@ -115,7 +115,7 @@ class Target(wiring.Component):
         For each request that a PDC accepted.
     trace_event_written : TRACE_SLOT
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
-    count_nacks_sent, count_events, count_messages_matched, count_messages_unexpected : Out(1)
+    count_events, count_messages_matched, count_messages_unexpected : Out(1)
 
     Nothing new waits for requests that were received again: of those, 64 wait for their answers; more have none. Nor
     for NACKs: 32 of them wait to leave; more get lost.
@@ -169,7 +169,6 @@ class Target(wiring.Component):
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
-                "count_nacks_sent": Out(1),
                 "count_events": Out(1),
                 "count_messages_matched": Out(1),
                 "count_messages_unexpected": Out(1),
@@ -218,7 +217,6 @@ class Target(wiring.Component):
             self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
             self.count_duplicates.eq(pdcs.count_duplicates),
             self.count_refused_requests.eq(collector.count_refused_requests),
-            self.count_nacks_sent.eq(merger.count_nacks_sent),
             self.count_events.eq(sender.count_events),
             self.count_messages_matched.eq(matcher.count_messages_matched),
             self.count_messages_unexpected.eq(matcher.count_messages_unexpected),

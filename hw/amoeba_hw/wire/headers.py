@@ -1,6 +1,6 @@
 """Where the headers of a frame lie, and how they become a FRAME_HEADER and back.
 
-A frame has one of seven shapes; everything variable about it follows from the shape and the payload's length.
+A frame has one of eight shapes; everything variable about it follows from the shape and the payload's length.
 """
 
 import enum
@@ -40,6 +40,7 @@ class FrameShape(enum.Enum):
     REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST)
     ATOMIC_REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST, uet.ATOMIC_EXTENSION)
     CLOSE = (uet.PDS_CONTROL,)
+    RETURN_DATA = (uet.PDS_REQUEST, uet.SES_RESPONSE_DATA)
 
     @property
     def records(self):
@@ -112,6 +113,13 @@ _ACK_HEADERS = {
 }
 
 
+_REQUEST_HEADERS = {
+    FrameShape.REQUEST: uet.NextHeader.REQUEST_STD,
+    FrameShape.ATOMIC_REQUEST: uet.NextHeader.REQUEST_STD,
+    FrameShape.RETURN_DATA: uet.NextHeader.RESPONSE_DATA,
+}
+
+
 def _choose_shape(m, shape, header):
     """Drive ``shape`` with the one that a FRAME_HEADER asks for."""
     with_data = header.opcode == int(uet.ResponseOpcode.WITH_DATA)
@@ -121,7 +129,8 @@ def _choose_shape(m, shape, header):
     m.d.comb += [
         shape.ack.eq(response & alone),
         shape.response.eq(response & ~with_data & ~alone),
-        shape.response_data.eq(response & with_data),
+        shape.response_data.eq(response & with_data & ~header.returns),
+        shape.return_data.eq(response & with_data & header.returns),
         shape.nack.eq(~header.is_request & header.is_control),
         shape.request.eq(request & ~atomic),
         shape.atomic_request.eq(request & atomic),
@@ -129,12 +138,14 @@ def _choose_shape(m, shape, header):
     ]
 
 
-def _ses_values(record, header):
+def _ses_values(shape, record, header):
     """Values of a SES header's fields: those of equal name, and those of another name or fixed."""
     shared = {field.name for field in record.fields} & {name for name, _ in FRAME_HEADER}
     values = {name: header[name] for name in shared}
     if record is uet.SES_RESPONSE_DATA:
         values["read_request_message_id"] = header.message_id
+        if shape is FrameShape.RETURN_DATA:
+            values["message_offset"] = header.buffer_offset[:32]
     if record is uet.ATOMIC_EXTENSION:
         values |= {"opcode": header.atomic_opcode, "datatype": header.atomic_datatype}
     return values
@@ -150,7 +161,7 @@ def _pds_header(shape, header):
     if record is uet.PDS_REQUEST:
         values = {
             "type": uet.PdsType.ROD_REQ,
-            "next_header": uet.NextHeader.REQUEST_STD,
+            "next_header": _REQUEST_HEADERS[shape],
             "flags": of_requests,
             "clear_psn_offset": header.clear_psn_offset,
             "psn": header.psn,
@@ -180,7 +191,7 @@ def _pds_header(shape, header):
             "cack_psn": header.cack_psn,
         }
     # Entries of tables become numbers of PDCs; with SYN it is neither.
-    is_number = shape in _ACK_HEADERS or shape is FrameShape.NACK or ~header.syn
+    is_number = shape in _ACK_HEADERS or shape in (FrameShape.NACK, FrameShape.RETURN_DATA) or ~header.syn
     numbers = {
         "spdcid": (header.spdcid + uet.FIRST_PDC)[:16],
         "dpdcid": (header.dpdcid + Mux(is_number, uet.FIRST_PDC, 0))[:16],
@@ -241,7 +252,7 @@ class HeaderBuilder(wiring.Component):
         _choose_shape(m, shape, source.p)
         of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
         m.d.comb += [
-            service.eq(Mux(source.p.is_request, of_requests, uet.DSCP_EXPEDITED << 2)),
+            service.eq(Mux(source.p.is_request | source.p.returns, of_requests, uet.DSCP_EXPEDITED << 2)),
             advance.eq(self._valid & (~self.o.valid | self.o.ready)),
             source.ready.eq(~self._valid | (advance if self._every_cycle else 0)),
             total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + source.p.payload_length),
@@ -310,7 +321,7 @@ class HeaderBuilder(wiring.Component):
         )
         transport = []
         for kind in FrameShape:
-            ses = [pack_wire(record, _ses_values(record, header)) for record in kind.value[1:]]
+            ses = [pack_wire(record, _ses_values(kind, record, header)) for record in kind.value[1:]]
             transport.append((self._shape[kind.name.lower()], Cat(_pds_header(kind, header), *ses)))
         return [
             built.bytes.eq(Cat(common, select(8 * HEADER_MAXIMUM - len(common), transport))),

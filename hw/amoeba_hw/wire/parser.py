@@ -160,6 +160,7 @@ class FrameParser(wiring.Component):
             shape.request.eq(is_request & ~atomic),
             shape.atomic_request.eq(is_request & atomic),
             shape.close.eq(is_kind(uet.PdsType.CONTROL, uet.ControlType.CLOSE_COMMAND)),
+            shape.return_data.eq(is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.RESPONSE_DATA)),
             difference.eq(
                 self._fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)
             ),
@@ -284,15 +285,16 @@ class FrameParser(wiring.Component):
     def _elaborate_transport(self, m, shape, payload_length, too_short):
         """Check PDS and SES."""
         response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
+        has_data = shape.response_data | shape.return_data
         without_data = response["opcode"].matches(int(uet.ResponseOpcode.RESPONSE), int(uet.ResponseOpcode.DEFAULT))
         faults = [
             ~shape.as_value().any(),
             too_short,
-            (shape.response | shape.response_data) & ((response["list"] != 0) | (response["version"] != 0)),
+            (shape.response | has_data) & ((response["list"] != 0) | (response["version"] != 0)),
             (shape.ack | shape.response | shape.nack | shape.close) & (payload_length != 0),
             ~shape.nack & (self._fields["pds_request"]["spdcid"] == 0),
             shape.response & ~without_data,
-            shape.response_data
+            has_data
             & (
                 (with_data["opcode"] != int(uet.ResponseOpcode.WITH_DATA))
                 | (with_data["payload_length"] != payload_length)
@@ -306,8 +308,9 @@ class FrameParser(wiring.Component):
         ses, response, with_data = (self._fields[f"ses_{name}"] for name in ("request", "response", "response_data"))
         extension = self._fields["atomic_extension"]
         has_request = shape.request | shape.atomic_request
-        has_response = shape.response | shape.response_data
-        has_ack = has_response | shape.ack
+        has_ack = shape.response | shape.response_data | shape.ack
+        has_data = shape.response_data | shape.return_data
+        has_response = shape.response | has_data
         is_request = has_request | shape.close
         syn = (pds["flags"] & int(uet.PdsFlags.SYN)) != 0
         # Fields that several PDS headers, or SES headers, have in the same place are read once.
@@ -322,14 +325,17 @@ class FrameParser(wiring.Component):
                     "is_control": shape.nack | shape.close,
                     "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
                     "marked": Mux(
-                        is_request,
+                        is_request | shape.return_data,
                         ipv4["ecn"] == uet.ECN_CONGESTION,
                         (pds["flags"] & int(uet.AckFlags.MARKED)) != 0,
                     ),
+                    "returns": shape.return_data,
                     "psn": pds["psn"] + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
                     # Everything before a CLOSE_COMMAND has been answered.
                     "clear_psn_offset": Mux(
-                        has_request, pds["clear_psn_offset"], Mux(shape.close, Const(0xFFFF, 16), 0)
+                        has_request | shape.return_data,
+                        pds["clear_psn_offset"],
+                        Mux(shape.close, Const(0xFFFF, 16), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
                     "dpdcid": pds["dpdcid"] - Mux(is_request & syn, 0, uet.FIRST_PDC),
@@ -342,9 +348,19 @@ class FrameParser(wiring.Component):
                 has_request | has_response | shape.ack,
                 {"opcode": Mux(shape.ack, uet.ResponseOpcode.NONE, ses["opcode"])},
             ),
-            (has_request | has_response, {name: ses[name] for name in ("message_id", "job_id")}),
+            (
+                has_request | has_response,
+                {
+                    "job_id": ses["job_id"],
+                    "message_id": Mux(shape.return_data, with_data["read_request_message_id"], ses["message_id"]),
+                },
+            ),
             (has_ack, {"cack_psn": ack["cack_psn"]}),
             (has_request, {name: ses[name] for name in _REQUEST_FIELDS}),
+            (
+                has_request | shape.return_data,
+                {"buffer_offset": Mux(shape.return_data, with_data["message_offset"], ses["buffer_offset"])},
+            ),
             (
                 shape.atomic_request,
                 {
@@ -357,9 +373,7 @@ class FrameParser(wiring.Component):
                 has_response,
                 {
                     "return_code": response["return_code"],
-                    "modified_length": Mux(
-                        shape.response_data, with_data["modified_length"], response["modified_length"]
-                    ),
+                    "modified_length": Mux(has_data, with_data["modified_length"], response["modified_length"]),
                 },
             ),
         )
@@ -392,7 +406,6 @@ _REQUEST_FIELDS = (
     "flags",
     "pid_on_fep",
     "resource_index",
-    "buffer_offset",
     "initiator",
     "memory_key",
     "header_data",

@@ -34,7 +34,7 @@ class FrameReceiver(wiring.Component):
         else that is not a frame for this NIC is dropped and counted, too; longer ones than :func:`frame_limit` are
         malformed. ``ready`` falls only while the store of responses is almost full.
     requests, responses : FRAME_HEADER streams
-        To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs and NACKs.
+        To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs, NACKs, and data in the return direction.
         Fields that a frame does not have are zero. Responses that are not taken hold up the link when their store is
         full: 12 headers, or two full payloads. Requests hold up nothing: one that meets a full store is dropped, as
         if it had been lost. The store holds a window's packets, :data:`REQUESTS` at most, and four full payloads,
@@ -92,6 +92,7 @@ count_dropped_overflow : Out(1)
         connect_streams(m, response_store.headers, flipped(self.responses))
         connect_streams(m, response_store.payload, flipped(self.response_payload))
         marked = self.count_frames_received & parser.header.marked
+        requested = parser.is_request | parser.header.returns
         m.d.comb += [
             parser.mac.eq(self.mac),
             parser.ip.eq(self.ip),
@@ -99,8 +100,8 @@ count_dropped_overflow : Out(1)
             parser.stall.eq(response_store.stall),
             self.count_frames_received.eq(parser.accepted & ~request_store.overflow),
             self.count_dropped_overflow.eq(request_store.overflow),
-            self.count_marked_requests.eq(marked & parser.is_request),
-            self.count_marked_responses.eq(marked & ~parser.is_request),
+            self.count_marked_requests.eq(marked & requested),
+            self.count_marked_responses.eq(marked & ~requested),
             self.count_dropped_malformed.eq(parser.malformed),
             self.count_dropped_check.eq(parser.corrupt),
             self.count_dropped_address.eq(parser.misdirected),

@@ -32,11 +32,11 @@ class FrameTransmitter(wiring.Component):
         Own addresses.
     dscp : In(6)
         Of requests.
-    requests, responses : FRAME_HEADER streams
-        Frame by frame; when both wait they alternate, and responses go first. ``is_request`` must be that of the
-        stream, ``payload_length`` above 0 only where the frame may have a payload: not with ``is_control``, and a
-        response has one if its opcode is WITH_DATA; with NONE it is an ACK alone. An ACK's ``psn`` lies within 16
-        signed bits of its ``cack_psn``.
+    requests, responses, acknowledgements : FRAME_HEADER streams
+        Frame by frame, round robin, responses first. ``acknowledgements`` are responses without data.
+        ``is_request`` must be that of the stream, ``payload_length`` above 0 only where the frame may have a payload:
+        not with ``is_control``, and a response has one if its opcode is WITH_DATA; with NONE it is an ACK alone. An
+        ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
         ``job_id``, ``message_id`` and all else are sent as given.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for every header with a payload, in the order of the headers. Once a
@@ -45,8 +45,8 @@ class FrameTransmitter(wiring.Component):
         Whole Ethernet frames without FCS.
     trace_request_sent, trace_response_sent : TRACE_SLOT
         With the first beat of a frame. ``pdc`` is the sender's; ``status`` of a NACK is 0.
-    count_responses_sent : Out(1)
-        Pulse with the first beat of an ACK.
+    count_responses_sent, count_nacks_sent : Out(1)
+        Pulse with the first beat of an ACK, and of a NACK.
 
     One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of
     its own takes that cycle, too. The first beat is on offer 6 cycles after its header was taken. All ``ready`` come
@@ -64,10 +64,12 @@ class FrameTransmitter(wiring.Component):
                 "request_payload": In(stream.Signature(packet_beat(width))),
                 "responses": In(stream.Signature(FRAME_HEADER)),
                 "response_payload": In(stream.Signature(packet_beat(width))),
+                "acknowledgements": In(stream.Signature(FRAME_HEADER)),
                 "frames": Out(stream.Signature(packet_beat(width))),
                 "trace_request_sent": Out(TRACE_SLOT),
                 "trace_response_sent": Out(TRACE_SLOT),
                 "count_responses_sent": Out(1),
+                "count_nacks_sent": Out(1),
             }
         )
         self._inside = Signal()
@@ -76,13 +78,14 @@ class FrameTransmitter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # The arbiter begins with its first input.
-        m.submodules.arbiter = arbiter = RegisteredArbiter(FRAME_HEADER, 2)
+        m.submodules.arbiter = arbiter = RegisteredArbiter(FRAME_HEADER, 3)
         m.submodules.builder = builder = HeaderBuilder(every_cycle=self._width // 8 >= SHORTEST_FRAME)
         m.submodules.assembler = assembler = FrameAssembler(self._width)
         m.submodules.appender = appender = CrcAppender(self._width)
         m.submodules.departures = departures = Queue(_DEPARTURE, _FRAMES_INSIDE)
         connect_streams(m, flipped(self.responses), arbiter.i[0])
         connect_streams(m, flipped(self.requests), arbiter.i[1])
+        connect_streams(m, flipped(self.acknowledgements), arbiter.i[2])
         connect_streams(m, arbiter.o, builder.i)
         connect_streams(m, builder.o, assembler.headers)
         for name in ("request_payload", "response_payload"):
@@ -106,6 +109,7 @@ class FrameTransmitter(wiring.Component):
             leaves.eq(self.frames.valid & self.frames.ready & ~self._inside),
             departures.o.ready.eq(leaves),
             self.count_responses_sent.eq(leaves & ~departure.is_request & ~departure.is_control),
+            self.count_nacks_sent.eq(leaves & ~departure.is_request & departure.is_control),
         ]
         for slot, kind in ((self.trace_request_sent, 1), (self.trace_response_sent, 0)):
             m.d.comb += slot.valid.eq(leaves & (departure.is_request == kind))

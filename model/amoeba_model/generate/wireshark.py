@@ -131,6 +131,9 @@ function uet.dissector(tvb, pinfo, tree)
   info = info .. " psn " .. string.format("%.0f", psn_of(kind, values))
   if kind == PDS_ROD_REQ and next_header == NEXT_REQUEST_STD then
     text, offset = dissect_request(root, tvb, offset)
+  elseif kind == PDS_ROD_REQ and next_header == NEXT_RESPONSE_DATA then
+    text, offset = dissect_response(root, tvb, offset, headers.ses_response_data)
+    text = text and "data in the return direction " .. text
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE_DATA then

@@ -146,7 +146,7 @@ class FrameReceiver:
             return None
         core.counters[_FRAMES_RECEIVED] += 1
         if decoded.header.marked:
-            core.counters[_MARKED_REQUESTS if decoded.header.is_request else _MARKED_RESPONSES] += 1
+            core.counters[_MARKED_REQUESTS if _is_requested(decoded.header) else _MARKED_RESPONSES] += 1
         if core.tracing:
             self._trace(decoded.header, cycle)
         return decoded
@@ -160,3 +160,8 @@ class FrameReceiver:
             self._core.trace(
                 cycle, Stage.RESPONSE_RECEIVED, NO_CONTEXT, header.dpdcid, header.psn, header.return_code
             )
+
+
+def _is_requested(header: FrameHeader) -> bool:
+    """Whether a frame is a request on the wire, in either direction of its PDC."""
+    return header.is_request or header.returns

@@ -14,6 +14,7 @@ from amoeba_model.nic.packets import OperandStage, Packetizer, PacketNumberer
 from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.responses import ResponseHandler
 from amoeba_model.nic.retransmitter import Retransmitter
+from amoeba_model.nic.returns import ReturnOrder
 from amoeba_model.nic.rings import Interrupts
 from amoeba_model.nic.tables import Context, Request
 from amoeba_model.trace import Stage
@@ -50,7 +51,9 @@ class Initiator:
         self._packetizer = Packetizer(core)
         self._numberer = PacketNumberer(core, OperandStage(host), transmitter)
         self.retransmitter = Retransmitter(core, peers, self._numberer, results)
-        self._responses = ResponseHandler(core, peers, results, self.retransmitter)
+        self._responses = ResponseHandler(
+            core, peers, results, self.retransmitter, ReturnOrder(core, transmitter)
+        )
         self._window = core.parameters.window
         self._window_after_loss = core.parameters.window_after_loss
         self._scheduled: deque[Context] = deque()

@@ -107,7 +107,7 @@ class Packetizer:
         expected = size if opcode in _RETURNS_DATA else 0
         psn = peer.number()
         if not position or ses_opcode not in _DIVISIBLE:
-            request.message = (psn - peer.start_psn) & 0xFFFF
+            request.message = (psn - peer.first_message) & 0xFFFF
         packet = Packet(psn, request, ses_opcode, position, size, expected, is_last, request.message)
         peer.outstanding.append(packet)
         return packet

@@ -62,6 +62,13 @@ class Peer:
 
     start_psn: int = field(init=False)
     """First packet of the PDC."""
+    first_message: int = field(init=False)
+    """First psn of this connection epoch, from which ``message_id`` counts; a PDC that begins anew with what is
+    unanswered keeps it."""
+    returned: int = field(init=False)
+    """The psn that comes next in the return direction."""
+    return_gap: bool = False
+    """A NACK has been sent since :attr:`returned` last advanced."""
     next_psn: int = field(init=False)
     last_answered: int = field(init=False)
     """psn; before the first answer the one before ``start_psn``."""
@@ -111,12 +118,15 @@ class Peer:
 
     def start_at_oldest(self) -> None:
         """Begin anew with what is unanswered: the target says that it gave the PDC away."""
-        self.start_psn = self.outstanding[0].psn
+        self.start_psn = self.returned = self.outstanding[0].psn
+        self.return_gap = False
         self.target_pdc = None
         self.forget_gaps()
 
     def _start(self, psn: int) -> None:
-        self.start_psn = self.next_psn = psn
+        self.start_psn = self.next_psn = self.returned = psn
+        self.first_message = psn & 0xFFFF
+        self.return_gap = False
         self.last_answered = (psn - 1) & PSN_MASK
         self.target_pdc = None
         self.forget_gaps()

@@ -6,6 +6,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS, PSN_MASK, Packet, Peer
 from amoeba_model.nic.retransmitter import Retransmitter
+from amoeba_model.nic.returns import ReturnOrder
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
@@ -16,8 +17,8 @@ __all__ = ["ResponseHandler"]
 _DROPPED_RESPONSE = Counter.DROPPED_RESPONSE.value
 _NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
 _RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
-_CLOSE = DescriptorOpcode.CLOSE.value
-_OK = ReturnCode.OK.value
+_CLOSE, _READ = DescriptorOpcode.CLOSE.value, DescriptorOpcode.READ.value
+_OK, _UNCOR = ReturnCode.OK.value, ReturnCode.UNCOR.value
 _DEFAULT, _NO_RESPONSE = ResponseOpcode.DEFAULT.value, ResponseOpcode.NONE.value
 _RESPONSES = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value})
 """Responses with a return code; without it an answer says OK."""
@@ -28,16 +29,26 @@ _PSN_HALF = 1 << 31
 class ResponseHandler:
     """Matches answers with unanswered packets, in order."""
 
-    def __init__(self, core: Core, peers: list[Peer], results: ResultOrder, retransmitter: Retransmitter) -> None:
+    def __init__(
+        self,
+        core: Core,
+        peers: list[Peer],
+        results: ResultOrder,
+        retransmitter: Retransmitter,
+        returns: ReturnOrder,
+    ) -> None:
         self._core = core
         self._peers = peers
         self._results = results
         self._retransmitter = retransmitter
+        self._returns = returns
 
     def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> Peer | None:
         """Handle a response, and return the PDC that may go on; None if the frame is not for an unanswered packet."""
         pdc = header.dpdcid
         peer = self._peers[pdc] if pdc < len(self._peers) else None
+        if peer is not None and header.returns:
+            return self._take_return(header, payload, pdc, peer, cycle)
         if peer is None or not peer.outstanding or peer.ip != header.ip:
             self._core.counters[_DROPPED_RESPONSE] += 1
             return None
@@ -57,8 +68,35 @@ class ResponseHandler:
         if packet.status is not None:
             self._core.counters[_DROPPED_RESPONSE] += 1
             return peer
-        self._core.counters[_RESPONSES_RECEIVED] += 1
+        if header.opcode == _DEFAULT and packet.expected and packet.request.opcode == _READ:
+            self._core.counters[_RESPONSES_RECEIVED] += 1  # its data comes in the return direction
+            return peer
         code = header.return_code if header.opcode in _RESPONSES else _OK
+        self._take(header, payload, pdc, peer, younger_by, code, cycle)
+        return peer
+
+    def _take_return(
+        self, header: FrameHeader, payload: bytes, pdc: int, peer: Peer, cycle: int
+    ) -> Peer | None:
+        """Handle data in the return direction: the answer to the READ that it names."""
+        if peer.ip == header.ip and self._returns.is_due(header, peer, cycle) and peer.outstanding:
+            younger_by = (peer.first_message + header.message_id - peer.outstanding[0].psn) & 0xFFFF
+            packet = peer.outstanding[younger_by] if younger_by < len(peer.outstanding) else None
+            if packet is not None and packet.request.opcode == _READ and packet.status is None:
+                is_whole = not header.buffer_offset and header.modified_length == header.payload_length
+                code = header.return_code if is_whole or header.return_code != _OK else _UNCOR
+                self._returns.take(header, peer, cycle)
+                self._take(header, payload, pdc, peer, younger_by, code, cycle)
+                return peer
+        self._core.counters[_DROPPED_RESPONSE] += 1
+        return None
+
+    def _take(
+        self, header: FrameHeader, payload: bytes, pdc: int, peer: Peer, younger_by: int, code: int, cycle: int
+    ) -> None:
+        """Take the answer to the packet that is so much younger than the oldest one."""
+        packet = peer.outstanding[younger_by]
+        self._core.counters[_RESPONSES_RECEIVED] += 1
         if younger_by:
             self._results.note(pdc, packet, code, payload, cycle)
             self._retransmitter.noted(peer)
@@ -66,7 +104,6 @@ class ResponseHandler:
         else:
             self._answer(pdc, peer, header.spdcid, code, payload, cycle)
             self._retransmitter.answered(peer)
-        return peer
 
     def _acknowledge_before(self, header: FrameHeader, pdc: int, peer: Peer, limit: int, cycle: int) -> int:
         """Answer what an acknowledgement covers of the ``limit`` packets before the one it names; how many."""

@@ -1,6 +1,5 @@
 """Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
 
-import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,19 +8,15 @@ import google_crc32c
 from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
 from amoeba_model.unroll import packer, unpacker
+from amoeba_model.wire.encapsulation import encapsulation, read_encapsulation
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
     CRC_START,
     DSCP_EXPEDITED,
     ECN_CAPABLE,
-    ECN_CONGESTION,
     ENCAPSULATION_SIZE,
-    ETHERNET,
-    ETHERTYPE_IPV4,
     FIRST_PDC,
-    IP_PROTOCOL_UDP,
-    IPV4,
     PDS_ACK,
     PDS_CONTROL,
     PDS_NACK,
@@ -30,7 +25,6 @@ from amoeba_model.wire.uet import (
     SES_RESPONSE,
     SES_RESPONSE_DATA,
     UDP,
-    UDP_PORT,
     AckFlags,
     ControlFlags,
     ControlType,
@@ -75,7 +69,7 @@ class FrameHeader:
     port: int = 0
     """UDP source port (entropy)."""
     is_request: bool = True
-    """To the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK."""
+    """To the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, NACK, or a READ's data."""
     is_control: bool = False
     """CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload."""
     retx: bool = False
@@ -119,6 +113,9 @@ class FrameHeader:
     marked: bool = False
     """Received: the request has a congestion mark, or the answer says that its request had. Of an answer sent: the
     request had one. Requests are sent unmarked."""
+    returns: bool = False
+    """To the initiator: a ROD request of the target with a READ's data. ``psn`` counts in the return direction,
+    ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``."""
 
 
 class DecodedFrame(NamedTuple):
@@ -138,37 +135,6 @@ _DROP_MALFORMED = Drop(Counter.DROPPED_MALFORMED)
 _DROP_ADDRESS = Drop(Counter.DROPPED_ADDRESS)
 _DROP_CHECK = Drop(Counter.DROPPED_CHECK)
 
-_DONT_FRAGMENT = 0x4000
-_FRAGMENT_MASK = 0x3FFF
-"""More-fragments bit and fragment offset: any of them set means this is not a whole packet."""
-
-_IP_CONSTANTS = {
-    "version": 4,
-    "header_words": IPV4.size // 4,
-    "flags_fragment": _DONT_FRAGMENT,
-    "ttl": 64,
-    "protocol": IP_PROTOCOL_UDP,
-}
-_CHECKSUM_BASE = int.from_bytes(IPV4.pack(**_IP_CONSTANTS), "big")
-
-_ENCAPSULATION = (ETHERNET, IPV4, UDP)
-_ENCAPSULATION_CONSTANTS = {
-    "ethernet.ethertype": ETHERTYPE_IPV4,
-    **{f"ipv4.{name}": value for name, value in _IP_CONSTANTS.items()},
-    "udp.destination_port": UDP_PORT,
-}
-_ENCAPSULATION_ARGUMENTS = (
-    "ethernet.destination",
-    "ethernet.source",
-    "ipv4.dscp",
-    "ipv4.ecn",
-    "ipv4.total_length",
-    "ipv4.checksum",
-    "ipv4.source",
-    "ipv4.destination",
-    "udp.source_port",
-    "udp.length",
-)
 _REQUEST_FIELDS = (
     "pds_request.clear_psn_offset",
     "pds_request.psn",
@@ -209,7 +175,6 @@ _NACK_FIELDS = tuple(
 )
 _CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid"))
 
-_pack_encapsulation = packer(_ENCAPSULATION, _ENCAPSULATION_ARGUMENTS, _ENCAPSULATION_CONSTANTS)
 _pack_request = packer((PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
 _pack_ack = packer((PDS_ACK,), _ACK_ARGUMENTS, {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.NONE})
@@ -226,20 +191,23 @@ _pack_response = packer(
     ),
     {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
 )
+_DATA_ARGUMENTS = tuple(
+    f"ses_response_data.{name}"
+    for name in (
+        "opcode", "version", "return_code", "message_id", "job_id", "read_request_message_id", "payload_length",
+        "modified_length",
+    )
+)  # fmt: skip
 _pack_response_data = packer(
     (PDS_ACK, SES_RESPONSE_DATA),
-    (
-        *_ACK_ARGUMENTS,
-        "ses_response_data.opcode",
-        "ses_response_data.version",
-        "ses_response_data.return_code",
-        "ses_response_data.message_id",
-        "ses_response_data.job_id",
-        "ses_response_data.read_request_message_id",
-        "ses_response_data.payload_length",
-        "ses_response_data.modified_length",
-    ),
+    (*_ACK_ARGUMENTS, *_DATA_ARGUMENTS),
     {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE_DATA},
+)
+_RETURN_FIELDS = tuple(f"pds_request.{name}" for name in ("flags", "clear_psn_offset", "psn", "spdcid", "dpdcid"))
+_pack_return = packer(
+    (PDS_REQUEST, SES_RESPONSE_DATA),
+    (*_RETURN_FIELDS, *_DATA_ARGUMENTS, "ses_response_data.message_offset"),
+    {"pds_request.type": PdsType.ROD_REQ, "pds_request.next_header": NextHeader.RESPONSE_DATA},
 )
 _pack_nack = packer(
     (PDS_NACK,), _NACK_FIELDS, {"pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE}
@@ -250,25 +218,6 @@ _pack_close = packer(
     {"pds_control.type": PdsType.CONTROL, "pds_control.control_type": ControlType.CLOSE_COMMAND},
 )
 
-_unpack_encapsulation = unpacker(
-    _ENCAPSULATION,
-    (
-        "ethernet.destination",
-        "ethernet.source",
-        "ethernet.ethertype",
-        "ipv4.version",
-        "ipv4.header_words",
-        "ipv4.ecn",
-        "ipv4.total_length",
-        "ipv4.flags_fragment",
-        "ipv4.protocol",
-        "ipv4.source",
-        "ipv4.destination",
-        "udp.source_port",
-        "udp.destination_port",
-        "udp.length",
-    ),
-)
 _unpack_prologue = unpacker((PDS_REQUEST,), ("pds_request.type", "pds_request.next_header", "pds_request.flags"))
 _unpack_request = unpacker((PDS_REQUEST, SES_REQUEST), _REQUEST_FIELDS)
 _unpack_extension = unpacker((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
@@ -280,12 +229,19 @@ _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in
 _unpack_response_data = unpacker(
     (SES_RESPONSE_DATA,), [f"ses_response_data.{name}" for name in (*_RESPONSE_FIELDS, "payload_length")]
 )
+_unpack_return = unpacker(
+    (PDS_REQUEST, SES_RESPONSE_DATA),
+    (
+        *_RETURN_FIELDS[1:],
+        *(f"ses_response_data.{name}" for name in ("list", "opcode", "version", "return_code", "job_id")),
+        *(f"ses_response_data.{name}" for name in ("read_request_message_id", "payload_length", "modified_length")),
+        "ses_response_data.message_offset",
+    ),
+)
 _REQUEST_END = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
 _RESPONSE_START = ENCAPSULATION_SIZE + PDS_ACK.size
-_IPV4_END = ETHERNET.size + IPV4.size
+_RETURN_END = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_RESPONSE_DATA.size
 _UDP_AND_CRC = UDP.size + CRC_SIZE
-_ETHERNET_SIZE = ETHERNET.size
-_IPV4_SIZE = IPV4.size
 _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
@@ -309,8 +265,6 @@ _CLEARED = 0xFFFF
 """``clear_psn_offset`` of a CLOSE_COMMAND: everything before it has been answered."""
 _CRC_RESIDUE = 0x4867_4BC7
 """The CRC of anything with its own CRC behind it."""
-_FLOWS = 1024
-"""Encapsulations that are remembered: between two NICs they differ in little but the length."""
 
 
 def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp: int = 0) -> bytes:
@@ -325,13 +279,15 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp:
         packet = _encode_close(header) if header.is_request else _encode_nack(header)
     elif header.is_request:
         packet = _encode_request(header)
+    elif header.returns:
+        packet = _encode_return(header, len(payload))
     else:
         packet = _encode_ack(header, len(payload))
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
-    tos = dscp << 2 | ECN_CAPABLE if header.is_request else DSCP_EXPEDITED << 2
-    encapsulation, crc = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
+    tos = dscp << 2 | ECN_CAPABLE if header.is_request or header.returns else DSCP_EXPEDITED << 2
+    outer, crc = encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
     crc = google_crc32c.extend(google_crc32c.extend(crc, packet), payload)
-    return b"".join((encapsulation, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
+    return b"".join((outer, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
 
 
 def _encode_request(header: FrameHeader) -> bytes:
@@ -356,6 +312,24 @@ def _encode_request(header: FrameHeader) -> bytes:
     if header.opcode in _ATOMIC_REQUESTS:
         packet += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
     return packet
+
+
+def _encode_return(header: FrameHeader, size: int) -> bytes:
+    return _pack_return(
+        _ACK_REQUEST | (_RETX if header.retx else 0),
+        header.clear_psn_offset,
+        header.psn,
+        *_numbers(header),
+        header.opcode,
+        header.version,
+        header.return_code,
+        header.message_id,
+        header.job_id,
+        header.message_id,
+        size,
+        header.modified_length,
+        header.buffer_offset,
+    )
 
 
 def _encode_ack(header: FrameHeader, size: int) -> bytes:
@@ -402,19 +376,6 @@ def _numbers(header: FrameHeader) -> tuple[int, int]:
     return (spdcid + FIRST_PDC) & 0xFFFF, dpdcid if opens else (dpdcid + FIRST_PDC) & 0xFFFF
 
 
-@functools.lru_cache(_FLOWS)
-def _encapsulation(
-    mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int, tos: int
-) -> tuple[bytes, int]:
-    """Encode the headers in front of PDS's; return them with the CRC of their covered part."""
-    total_length = udp_length + _IPV4_SIZE
-    checksum = _ip_checksum(tos + total_length, own_ip, ip)
-    headers = _pack_encapsulation(
-        mac, own_mac, tos >> 2, tos & 3, total_length, checksum, own_ip, ip, port, udp_length
-    )
-    return headers, google_crc32c.value(headers[CRC_START:])
-
-
 def _syn_and_retx(header: FrameHeader) -> int:
     return (_SYN if header.syn else 0) | (_RETX if header.retx else 0)
 
@@ -428,14 +389,6 @@ def _signed(number: int) -> int:
     return number - (number >> 15 << 16)
 
 
-def _ip_checksum(words: int, source: int, destination: int) -> int:
-    """RFC 791 header checksum; 2**16 is 1 modulo 0xFFFF, so the remainder is the one's complement sum.
-
-    ``words`` is the sum of all that is neither constant nor an address.
-    """
-    return 0xFFFF ^ ((_CHECKSUM_BASE + words + source + destination) % 0xFFFF or 0xFFFF)
-
-
 def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
     """Decode a frame's header and payload, or say why it is dropped, in the order of hw/amoeba_hw/wire/README.md.
 
@@ -443,10 +396,10 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     """
     if len(frame) < ENCAPSULATION_SIZE:
         return _DROP_MALFORMED
-    encapsulation = _read_encapsulation(frame[:ENCAPSULATION_SIZE])
-    if encapsulation is None:
+    outer = read_encapsulation(frame[:ENCAPSULATION_SIZE])
+    if outer is None:
         return _DROP_MALFORMED
-    destination, ip_destination, mac, ip, port, end, marked = encapsulation
+    destination, ip_destination, mac, ip, port, end, marked = outer
     if end + CRC_SIZE > len(frame):
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
@@ -458,6 +411,8 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
     if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
         return _decode_request(frame, end, mac, ip, port, pds_flags, marked)
+    if kind == _ROD_REQUEST and next_header == _RESPONSE_DATA:
+        return _decode_return(frame, end, mac, ip, port, pds_flags, marked)
     if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
         return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header)
     if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
@@ -467,32 +422,6 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     if kind == _CONTROL and next_header == _CLOSE:
         return _decode_close(frame, mac, ip, port, pds_flags, marked)
     return _DROP_MALFORMED
-
-
-@functools.lru_cache(_FLOWS)
-def _read_encapsulation(data: bytes) -> tuple[int, int, int, int, int, int, bool] | None:
-    """Read addresses, port and mark; None: malformed.
-
-    (destination MAC and IP address, source MAC and IP address, source port, where the CRC is, whether it is marked)
-    """
-    (
-        destination, mac, ethertype, ip_version, header_words, ecn, total_length, fragment, protocol,
-        ip, ip_destination, port, destination_port, udp_length,
-    ) = _unpack_encapsulation(data, 0)  # fmt: skip
-    if (
-        ethertype != ETHERTYPE_IPV4
-        or ip_version != 4
-        or header_words != 5
-        or protocol != IP_PROTOCOL_UDP
-        or fragment & _FRAGMENT_MASK
-        or destination_port != UDP_PORT
-        or udp_length != total_length - _IPV4_SIZE
-        or udp_length < _UDP_AND_CRC
-        or int.from_bytes(data[_ETHERNET_SIZE:_IPV4_END], "big") % 0xFFFF
-    ):
-        return None
-    end = _ETHERNET_SIZE + total_length - CRC_SIZE
-    return destination, ip_destination, mac, ip, port, end, ecn == ECN_CONGESTION
 
 
 def _decode_request(
@@ -521,6 +450,41 @@ def _decode_request(
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
         header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start, marked,
     )  # fmt: skip
+    return DecodedFrame(header, frame[start:end])
+
+
+def _decode_return(
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, marked: bool
+) -> DecodedFrame | Drop:
+    start = _RETURN_END
+    if start > end:
+        return _DROP_MALFORMED
+    (
+        clear_psn_offset, psn, spdcid, dpdcid, listed, opcode, version, return_code, job_id, message_id, length,
+        modified_length, message_offset,
+    ) = _unpack_return(frame, ENCAPSULATION_SIZE)  # fmt: skip
+    if listed or version or opcode != _WITH_DATA or length != end - start or not spdcid:
+        return _DROP_MALFORMED
+    header = FrameHeader(
+        mac=mac,
+        ip=ip,
+        port=port,
+        is_request=False,
+        retx=bool(pds_flags & _RETX),
+        psn=psn,
+        clear_psn_offset=clear_psn_offset,
+        spdcid=spdcid - FIRST_PDC,
+        dpdcid=(dpdcid - FIRST_PDC) & 0xFFFF,
+        opcode=opcode,
+        message_id=message_id,
+        job_id=job_id,
+        buffer_offset=message_offset,
+        return_code=return_code,
+        modified_length=modified_length,
+        payload_length=length,
+        marked=marked,
+        returns=True,
+    )
     return DecodedFrame(header, frame[start:end])
 
 
@@ -577,9 +541,7 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
     return DecodedFrame(header, b"")
 
 
-def _decode_close(
-    frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool
-) -> DecodedFrame | Drop:
+def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool) -> DecodedFrame | Drop:
     psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
     if not spdcid:
         return _DROP_MALFORMED

@@ -94,6 +94,8 @@ def records_of(header: FrameHeader) -> list[Record]:
         records += [PDS_REQUEST, SES_REQUEST if header.flags & SesFlags.START_OF_MESSAGE else SES_REQUEST_PART]
         if header.opcode in ATOMIC_REQUESTS:
             records.append(ATOMIC_EXTENSION)
+    elif header.returns:
+        records += [PDS_REQUEST, SES_RESPONSE_DATA]
     else:
         records.append(PDS_ACK)
         if header.opcode != ResponseOpcode.NONE:
@@ -148,6 +150,9 @@ def _response_text(frame: DecodedFrame) -> str:
     header = frame.header
     if header.opcode not in (ResponseOpcode.RESPONSE, ResponseOpcode.WITH_DATA):
         return "answer without a response" if header.opcode == ResponseOpcode.NONE else "answer by default"
+    if header.returns:
+        place = f"{len(frame.payload)} bytes from byte {header.buffer_offset} on"
+        return f"data for message {header.message_id}, {place}, {_member(ReturnCode, header.return_code)}"
     data = f", {len(frame.payload)} bytes of data" if frame.payload else ""
     return f"answer {_member(ReturnCode, header.return_code)}, {header.modified_length} bytes concerned{data}"
 

@@ -415,7 +415,7 @@ PDS_REQUEST = Record(
         Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC; with SYN {4 bits zero, psn - first psn of the PDC: 12}."),
     ),
-    "PDS header of a reliable ordered (ROD) request.",
+    "PDS header of a reliable ordered (ROD) request, in either direction.",
     "big",
 )
 
@@ -574,7 +574,7 @@ SES_RESPONSE_DATA = Record(
         Field("modified_length", 32, "With OK the request_length of the request, else 0."),
         Field("message_offset", 32, "Zero: one packet answers one packet."),
     ),
-    "SES response with data.",
+    "SES response with data, in an ACK or in a request of the target.",
     "big",
 )
 

@@ -2,7 +2,7 @@
 
 Parameters: ``data_width``, ``window``.
 
-Covers ``initiator/response_handler.py``.
+Covers ``initiator/response_handler.py`` and ``initiator/result_router.py``.
 """
 
 import cocotb

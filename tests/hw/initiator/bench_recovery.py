@@ -7,6 +7,7 @@ import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.nic.peers import CAUTION
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
@@ -357,8 +358,11 @@ async def nacks_whose_code_says_nothing_here_are_dropped(dut):
 async def answers_without_a_return_code_mean_what_they_can(dut):
     """A DEFAULT response is OK without data, and has no job; an ACK alone answers a CLOSE, and nothing else does."""
     environment = await silent(dut)
-    read = to_peer(DescriptorOpcode.READ, length=8, peer=0, result=RESULTS, context=2)
-    environment.post(0, 0, [write(0), write(1), read, to_peer(DescriptorOpcode.CLOSE, context=3)])
+    add = to_peer(
+        DescriptorOpcode.FETCH_ATOMIC, DescriptorFlags.INLINE, op=Op.FI_SUM, datatype=Datatype.FI_UINT64, length=8,
+        peer=0, local=1, result=RESULTS, context=2,
+    )  # fmt: skip
+    environment.post(0, 0, [write(0), write(1), add, to_peer(DescriptorOpcode.CLOSE, context=3)])
     await frames(environment, 3)
     default = {"opcode": ResponseOpcode.DEFAULT, "job_id": 0}
     lies = [(1, {"opcode": ResponseOpcode.NONE}), (1, default | {"message_id": 0})]

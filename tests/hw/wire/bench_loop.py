@@ -36,7 +36,7 @@ async def headers_and_payloads_come_back(dut, rate):
             header = make(payload) | {"mac": OWN_MAC, "ip": OWN_IP}
             sources[f"{kind}s"].send(header)
             # Nothing on the way marks a request.
-            headers[kind].append(header | {"marked": 0} if kind == "request" else header)
+            headers[kind].append(header | {"marked": 0} if kind == "request" or header["returns"] else header)
             if payload:
                 sources[f"{kind}_payload"].send(*beats_of(payload, WIDTH))
                 payloads[kind].append(payload)

@@ -32,6 +32,7 @@ from tests.hw.uet_frames import (
     random_nack,
     random_request,
     random_response,
+    random_return,
     transport_bytes,
 )
 
@@ -229,16 +230,18 @@ async def every_length_of_payload_and_padding_is_told_apart(dut):
     expected = {"request": [], "response": []}
     lengths = [*range(WIDTH // 4 + 2), PAYLOAD - 1, PAYLOAD]
     for length in lengths:
-        for kind, make in (("request", random_request), ("response", random_response)):
+        for kind, make in (("request", random_request), ("response", random_response), ("response", random_return)):
             payload = random.randbytes(length)
             header = make(payload)
             space = min(WIDTH // 4, PAYLOAD - length)
             bench.send(frame(header, payload, received=True, padding=random.randbytes(random.randint(0, space))))
             expected[kind].append((header, payload))
-    await bench.judged(2 * len(lengths))
+    await bench.judged(3 * len(lengths))
     for kind in expected:
         assert bench.accepted(kind) == expected[kind]
-        assert bench.marked[f"{kind}s"] == sum(header["marked"] for header, _ in expected[kind])
+    marked = [header for of_kind in expected.values() for header, _ in of_kind if header["marked"]]
+    requested = sum(header["is_request"] or header["returns"] for header in marked)
+    assert bench.marked == {"requests": requested, "responses": len(marked) - requested}
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -44,11 +44,11 @@ class Bench:
         dut.mac.value, dut.ip.value, dut.dscp.value = OWN_MAC, OWN_IP, DSCP
         self.sources = {
             name: StreamSource(dut, name, FRAME_HEADER if name.endswith("s") else BEAT, pace=pace())
-            for name in ("requests", "request_payload", "responses", "response_payload")
+            for name in ("requests", "request_payload", "responses", "response_payload", "acknowledgements")
         }
         self.sink = StreamSink(dut, "frames", BEAT, pace=sink_pace())
         self.received = []
-        self.sent_requests, self.sent_responses, self.counted = [], [], 0
+        self.sent_requests, self.sent_responses, self.counted, self.refused = [], [], 0, 0
         self.began = []
         """Cycle in which each request header was taken."""
         self.first_beat = None
@@ -69,6 +69,7 @@ class Bench:
                 if traced["valid"]:
                     events.append(traced["event"])
             self.counted += int(dut.count_responses_sent.value)
+            self.refused += int(dut.count_nacks_sent.value)
             if dut.requests__valid.value and dut.requests__ready.value:
                 self.began.append(cycle)
             if dut.frames__valid.value and self.first_beat is None:
@@ -100,17 +101,17 @@ def random_payload():
 async def every_frame_is_what_scapy_and_hand_typed_bytes_make(dut, pace, sink_pace):
     bench = Bench(dut, PACES[pace], PACES[sink_pace])
     await start(dut)
-    expected = {"request": [], "response": []}
+    expected = {"request": [], "response": [], "acknowledgement": []}
     for _ in range(40):
-        for kind, make in (("request", random_to_target), ("response", random_to_initiator)):
-            payload = random_payload()
+        kinds = {"request": random_to_target, "response": random_to_initiator, "acknowledgement": random_to_initiator}
+        for kind, make in kinds.items():
+            payload = b"" if kind == "acknowledgement" else random_payload()
             header = make(payload)
             expected[kind].append(frame(header, payload, received=False, dscp=DSCP))
             bench.send(kind, header, payload)
-    frames = await bench.frames(80)
-    # The PDS prologue begins with the type in five bits: ROD_REQ or CONTROL, ACK or NACK.
-    assert [f for f in frames if f[42] >> 3 in (3, 11)] == expected["request"]
-    assert [f for f in frames if f[42] >> 3 in (7, 10)] == expected["response"]
+    frames = await bench.frames(120)
+    for kind, of_kind in expected.items():
+        assert [f for f in frames if f in of_kind] == of_kind, kind
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -181,6 +182,7 @@ async def trace_and_counter_tell_every_frame_once(dut):
     bench.send("response", responses[-1], b"")
     await bench.frames(41)
     assert bench.counted == sum(not h["is_control"] for h in responses)
+    assert bench.refused == len(responses) - bench.counted
     assert bench.sent_requests == [
         {"psn": h["psn"], "pdc": h["spdcid"], "context": h["initiator"] & 0xFF, "status": 0} for h in requests
     ]

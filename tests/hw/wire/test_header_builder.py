@@ -15,6 +15,9 @@ HEADERS = {
     "request": FrameHeader(**PEER, opcode=2, flags=3, request_length=8),
     "CLOSE": FrameHeader(**PEER, is_control=True),
     "answer": FrameHeader(**PEER, is_request=False, opcode=1, cack_psn=5, marked=True),
+    "data in the return direction": FrameHeader(
+        **PEER, is_request=False, opcode=2, returns=True, message_id=7, buffer_offset=0x1234_5678, clear_psn_offset=9
+    ),
     "NACK": FrameHeader(**PEER, is_request=False, is_control=True, nack_code=0xD),
 }
 

@@ -1,6 +1,6 @@
 """The codec against frames built by scapy and struct, byte by byte; what it drops, and in which order.
 
-Covers ``wire/render.py``, ``wire/uet.py`` and ``wire/nacks.py``.
+Covers ``wire/encapsulation.py``, ``wire/render.py``, ``wire/uet.py`` and ``wire/nacks.py``.
 """
 
 import struct

@@ -78,6 +78,15 @@ FRAMES = {
     "default answer": with_payload(answers(0), st.just(b"")),
     "ACK": with_payload(answers(3, {}), st.just(b"")),
     "answer with data": with_payload(answers(2), PAYLOADS),
+    "data in the return direction": with_payload(
+        headers(
+            SES_RESPONSE | {"clear_psn_offset": bits(16), "buffer_offset": bits(32)},
+            is_request=False,
+            opcode=2,
+            returns=True,
+        ),
+        PAYLOADS,
+    ),
     "NACK": with_payload(
         headers(ECHO | NACK, is_request=False, is_control=True),
         st.just(b""),

@@ -219,6 +219,24 @@ SENT = {
             "dpdcid": 5,
         },
     ),
+    "answer to data in the return direction": Golden(
+        f"{TOLD} 45b8 0038 0000 4000 4011 25fb {B_TO_A} 0024 0000"
+        "3a00 0000 00000003 000a 0006"  # ACK, response; cack_psn of the return direction
+        "00 01 0007 00 abcde0 00000008"  # DEFAULT, OK
+        "deca43ef",
+        {
+            "is_request": False,
+            "psn": 3,
+            "cack_psn": 3,
+            "spdcid": 9,
+            "dpdcid": 5,
+            "opcode": 0,
+            "return_code": 1,
+            "message_id": 7,
+            "job_id": 0xABCDE0,
+            "modified_length": 8,
+        },
+    ),
     "NACK about no PDC": Golden(
         f"{TOLD} 45b8 0030 0000 4000 4011 2603 {B_TO_A} 001c 0000"
         "5000 0e 00 00000002 0000 0006 00000000"  # NACK; INV_DPDCID
@@ -267,6 +285,26 @@ RECEIVED = {
     "the reference provider's answer to a CLOSE, which does not count in cack_psn": Golden(
         f"{TOLD} 4500 002c 0000 4000 4011 26bf {B_TO_A} 0018 00003800 0001 00000002 000a 0006b04383f3",
         {"is_request": False, "psn": 3, "cack_psn": 2, "spdcid": 9, "dpdcid": 5, "opcode": 3},
+    ),
+    "data of a READ in the return direction": Golden(
+        f"{TOLD} 4502 0048 0000 4000 4011 26a1 {B_TO_A} 0034 0000"
+        "1a88 ffff 00000003 000a 0006"  # ROD_REQ, response with data, ACK_REQUEST
+        "02 01 0007 00 abcde0 0007 0008 00000008 00000000"  # WITH_DATA, OK; the READ's message, 8 bytes from 0 on
+        "0102030405060708 169cb50c",
+        {
+            "is_request": False,
+            "returns": True,
+            "psn": 3,
+            "clear_psn_offset": 0xFFFF,
+            "spdcid": 9,
+            "dpdcid": 5,
+            "opcode": 2,
+            "return_code": 1,
+            "message_id": 7,
+            "job_id": 0xABCDE0,
+            "modified_length": 8,
+        },
+        bytes(range(1, 9)),
     ),
     "the reference provider's answer that asks for a clear_psn": Golden(
         f"{TOLD} 4500 0038 0000 4000 4011 26b3 {B_TO_A} 0024 0000"

@@ -162,7 +162,7 @@ class _Operations:
             sender, (header, _) = self._recording.frames[number][0], frame
             if header.is_request:
                 self._request(number, sender, frame)
-            else:
+            elif not header.returns:
                 self._answer(number, sender, header)
 
     def _request(self, number: int, sender: int, frame: DecodedFrame) -> None:
