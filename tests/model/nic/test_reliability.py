@@ -13,7 +13,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
-from amoeba_model.wire.codec import NO_PDC, DecodedFrame, decode
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 
 from tests.support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench, answer, request
@@ -490,36 +490,6 @@ def test_an_error_before_the_failure_stays_the_status_of_its_request(bench: Benc
     )  # fmt: skip
     assert entry["status"] == ReturnCode.BAD_MKEY
     assert bench.here(Counter.FAILED_PDCS) == 1
-
-
-@pytest.mark.parametrize("code", [1, 2, 0x12, 0x14, 0x1A])
-def test_a_nack_that_says_that_a_packet_is_lost_has_that_one_sent_again_once(bench: Bench, code: int) -> None:
-    left: list[DecodedFrame] = []
-
-    def lose(frame: bytes) -> list[tuple[int, bytes]]:
-        decoded = decode(frame)
-        assert isinstance(decoded, DecodedFrame)
-        left.append(decoded)
-        return []
-
-    bench.requests.fate = lose
-    bench.post(*(bench.write(number) for number in range(3)))
-    bench.sent(3)
-    for _ in range(2):
-        bench.say(is_control=True, nack_code=code, psn=FIRST_PSN + 1, missing=3)
-    assert [decoded.header.psn for decoded in left[3:]] == [FIRST_PSN + 1]
-    assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.TIMEOUTS)) == (2, 0)
-
-
-@pytest.mark.parametrize("code", [4, 5, 6])
-def test_a_nack_that_says_that_there_is_no_pdc_has_the_oldest_sent_again_later(bench: Bench, code: int) -> None:
-    bench.cut_off()
-    bench.post(bench.write(1), bench.write(2))
-    bench.sent(2)
-    bench.say(is_control=True, nack_code=code, psn=FIRST_PSN + 1, spdcid=NO_PDC)
-    assert bench.here(Counter.RETRANSMISSIONS) == 0
-    bench.sent(4)
-    assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.TIMEOUTS)) == (1, 0)
 
 
 @pytest.mark.parametrize("code", [NackCode.GTD_RESP_UNAVAIL, NackCode.PDC_HDR_MISMATCH, NackCode.CLOSING_IN_ERR])
