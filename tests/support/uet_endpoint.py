@@ -37,6 +37,8 @@ RC_NULL, RC_OK, NO_MATCH, OP_VIOLATION = 0, 1, 5, 0x18
 START, END, HEADER_DATA = 1, 2, 4
 SUM, CSWAP, UINT64 = 2, 0x0D, 7
 PSN_OUT_OF_WINDOW, ROD_OUT_OF_ORDER = 0x0B, 0x0D
+LOST, NO_PDC, NO_SPACE = (0x01, 0x02, 0x12, 0x14, 0x1A), (0x04, 0x05, 0x06), (0x07, 0x08, 0x09, 0x0A, 0x0B)
+"""NACK codes after which a packet is sent again: at once, or later."""
 WINDOW, MPR_UNIT = 128, 128
 MAX_ACK_DATA = 16
 CSWAP_LENGTH = 32
@@ -412,6 +414,8 @@ class Target:
     """Everything that came."""
     refusals: deque[tuple[int, int]] = field(default_factory=deque)
     """(return code, generation) with which the next messages are refused."""
+    nacks: deque[int] = field(default_factory=deque)
+    """NACK codes with which the next packets are refused."""
     lose: int = 0
     """How many of the next packets are lost."""
     congestion_state: bool = False
@@ -526,8 +530,11 @@ class Target:
         self.requests.append(request)
         oldest = min(context.held, default=context.base)
         if request.psn - oldest >= WINDOW:
-            fields = struct.pack(">BBIHHI", PSN_OUT_OF_WINDOW, 0, request.psn, context.number, request.spdcid, 0)
-            self._reply(packet, prologue(NACK, NO_HEADER, 0) + fields)
+            self._refuse(packet, request, context.number, PSN_OUT_OF_WINDOW)
+            return
+        if self.nacks:
+            code = self.nacks.popleft()
+            self._refuse(packet, request, 0 if code in NO_PDC else context.number, code)
             return
         self._clear(context, request.clear_psn)
         if request.psn in context.held:
@@ -538,6 +545,10 @@ class Target:
         elif request.psn < context.base:
             lost = struct.pack(">BBHII", DEFAULT, RC_NULL, request.message, 0, 0)
             self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, lost)
+
+    def _refuse(self, packet: Packet, request: Request, number: int, code: int) -> None:
+        fields = struct.pack(">BBIHHI", code, 0, request.psn, number, request.spdcid, 0)
+        self._reply(packet, prologue(NACK, NO_HEADER, 0) + fields)
 
     @staticmethod
     def _clear(context: _Context, psn: int) -> None:

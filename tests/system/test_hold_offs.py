@@ -12,7 +12,7 @@ from amoeba_model.descriptors import DescriptorFlags
 from amoeba_model.nic import ModelDevice
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
-from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS, LOSS_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
 
 from tests.support.devices import DEVICES
@@ -116,9 +116,10 @@ class Meddler:
         if not self._seen or self._random.random() < 0.5:
             return
         about = self._random.choice(self._seen[-3:])
-        code = self._random.choice([*sorted(PATIENT_NACKS), NackCode.ROD_OOO, NackCode.RCVD_SES_PROCG, 0x77])
+        passing = [*sorted(PATIENT_NACKS | LOSS_NACKS), NackCode.ROD_OOO, NackCode.RCVD_SES_PROCG, 0x77]
+        code = self._random.choice(passing)
         assert code not in FATAL_NACKS
-        missing = self._random.randrange(4) if code == NackCode.ROD_OOO else 0
+        missing = 0 if code in PATIENT_NACKS else self._random.randrange(4)
         header = FrameHeader(
             mac=self._pair.initiator.mac, ip=self._pair.initiator.ip, is_request=False, is_control=True,
             nack_code=code, psn=about.psn, missing=missing, spdcid=1, dpdcid=about.spdcid,

@@ -362,6 +362,16 @@ def test_row_5_immediate_data_is_in_the_first_packet(bench: Bench) -> None:
     assert {(request.length, request.message, request.offset) for request in target.requests} == {(length, 0, 0x1001)}
 
 
+@pytest.mark.parametrize("codes", [uet.LOST, uet.NO_PDC, uet.NO_SPACE], ids=["lost", "no_pdc", "no_space"])
+def test_a_packet_is_sent_again_after_each_nack_that_is_not_fatal(bench: Bench, codes: tuple[int, ...]) -> None:
+    target = bench.target()
+    target.nacks.extend(codes)
+    length = 3 * bench.nic.parameters.payload
+    assert bench.execute(target, DescriptorOpcode.SEND, length=length) == 1
+    assert target.received == [CONTENT[:length]]
+    assert not target.nacks
+
+
 # Row 6. The smallest NIC's window is too small for it.
 
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS, LOSS_NACKS, NO_PDC_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.byte_order import decode_swap, number_swap
@@ -319,7 +319,7 @@ class ResponseHandler(wiring.Component):
             gaps.oldest.eq(self._state.oldest_psn),
             gaps.answered.eq(self.answered),
             gaps.psn.eq(self._psn),
-            gaps.missing.eq(header.missing),
+            gaps.missing.eq(Mux(header.nack_code.matches(*sorted(LOSS_NACKS)), 1, header.missing)),
             gaps.forget.eq(self.renewed | (self.answered & self.closed)),
             gaps.expired.eq(self.expired),
             gaps.expired_peer.eq(self.expired_peer),
@@ -459,9 +459,9 @@ class ResponseHandler(wiring.Component):
         ignored = Signal()
         m.d.comb += [self.count_nacks_received.eq(1), self.recover.eq(1)]
         with m.Switch(self.responses.p.nack_code):
-            with m.Case(NackCode.ROD_OOO):
+            with m.Case(NackCode.ROD_OOO, *sorted(LOSS_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
-                with m.If(self.responses.p.missing != 0):
+                with m.If(self._gaps.missing != 0):
                     m.d.comb += [
                         self._gaps.filled.eq(1),
                         self.recover.eq(self._gaps.fills),
@@ -472,7 +472,7 @@ class ResponseHandler(wiring.Component):
             with m.Case(*sorted(PATIENT_NACKS)):
                 m.d.comb += [
                     self.recovery.kind.eq(RecoveryKind.LATER),
-                    self.recovery.without_pdc.eq(self.responses.p.nack_code == NackCode.NO_PDC_AVAIL),
+                    self.recovery.without_pdc.eq(self.responses.p.nack_code.matches(*sorted(NO_PDC_NACKS))),
                 ]
             with m.Case(NackCode.CLOSING):
                 m.d.comb += [

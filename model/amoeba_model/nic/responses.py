@@ -9,7 +9,7 @@ from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.nic.returns import ReturnOrder
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
-from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS, LOSS_NACKS, NO_PDC_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 __all__ = ["ResponseHandler"]
@@ -141,9 +141,10 @@ class ResponseHandler:
             self._retransmitter.send_missing(pdc, peer, header.psn, header.missing)
         elif code == NackCode.ROD_OOO:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
+        elif code in LOSS_NACKS:
+            self._retransmitter.send_missing(pdc, peer, header.psn, 1)
         elif code in PATIENT_NACKS:
-            without_pdc = code == NackCode.NO_PDC_AVAIL
-            self._retransmitter.hold_back(pdc, peer, header.psn, without_pdc=without_pdc)
+            self._retransmitter.hold_back(pdc, peer, header.psn, without_pdc=code in NO_PDC_NACKS)
         elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)

@@ -6,11 +6,22 @@ packet.
 
 from amoeba_model.wire.uet import NackCode
 
-__all__ = ["FATAL_NACKS", "PATIENT_NACKS"]
+__all__ = ["FATAL_NACKS", "LOSS_NACKS", "NO_PDC_NACKS", "PATIENT_NACKS"]
 
-PATIENT_NACKS = frozenset(
+LOSS_NACKS = frozenset(
     {
-        NackCode.NO_PDC_AVAIL,
+        NackCode.TRIMMED,
+        NackCode.TRIMMED_LASTHOP,
+        NackCode.PKT_NOT_RCVD,
+        NackCode.ACK_WITH_DATA,
+        NackCode.RCVR_INFER_LOSS,
+    }
+)
+"""The packet is lost, and is sent again."""
+NO_PDC_NACKS = frozenset({NackCode.NO_PDC_AVAIL, NackCode.NO_CCC_AVAIL, NackCode.NO_BITMAP})
+"""The target has no PDC for the packet, which is sent again later."""
+PATIENT_NACKS = NO_PDC_NACKS | frozenset(
+    {
         NackCode.NO_RESOURCE,
         NackCode.NO_PKT_BUFFER,
         NackCode.NO_SES_MSG_AVAIL,

@@ -9,7 +9,7 @@ from amoeba_model.nic.first_psns import first_psn
 from amoeba_model.nic.peers import CAUTION
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.nacks import FATAL_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS, LOSS_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 
@@ -254,6 +254,20 @@ async def who_finds_no_pdc_for_long_ends_with_a_status_that_says_so(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(code=[code.value for code in sorted(LOSS_NACKS)])
+async def a_nack_that_says_that_a_packet_is_lost_has_that_one_sent_again_once(dut, code):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(number) for number in range(3)])
+    await frames(environment, 3)
+    for missing in (3, 0):
+        refuse(environment, 1, code, missing=missing)
+    await frames(environment, 4)
+    await ClockCycles(dut.clk, 200)
+    assert [header["psn"] - START for header, _ in environment.frames[3:]] == [1]
+    assert environment.counts["count_nacks_received"] == 2
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(code=[code.value for code in sorted(FATAL_NACKS)])
 async def a_nack_that_says_so_ends_the_pdc(dut, code):
     environment = await silent(dut)
@@ -343,7 +357,7 @@ async def nacks_whose_code_says_nothing_here_are_dropped(dut):
     environment = await silent(dut)
     environment.post(0, 0, [write(0)])
     await frames(environment, 1)
-    codes = (0, 0x77, NackCode.TRIMMED, NackCode.NEW_START_PSN, NackCode.RCVD_SES_PROCG)
+    codes = (0, 0x77, NackCode.TRIMMED_ACK, NackCode.NEW_START_PSN, NackCode.RCVD_SES_PROCG)
     for code in codes:
         refuse(environment, 0, code)
     await ClockCycles(dut.clk, 200)

@@ -519,7 +519,7 @@ def test_a_target_disowns_only_a_pdc_that_it_has_answered(bench: Bench) -> None:
     assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.FAILED_PDCS)) == (1, 1)
 
 
-@pytest.mark.parametrize("code", [0x77, 0, NackCode.NEW_START_PSN, NackCode.TRIMMED])
+@pytest.mark.parametrize("code", [0x77, 0, NackCode.NEW_START_PSN, NackCode.TRIMMED_ACK])
 def test_a_nack_with_a_code_that_says_nothing_here_is_dropped(bench: Bench, code: int) -> None:
     bench.cut_off()
     bench.post(bench.write(1))
