@@ -14,9 +14,9 @@ from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
-from amoeba_hw.interfaces import FRAME_HEADER, READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
+from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.stream import HalfRateSlice, connect_streams
+from amoeba_hw.stream import connect_streams
 from amoeba_hw.target.target import Target
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
@@ -186,12 +186,9 @@ class Core(wiring.Component):
             connect_streams(m, getattr(self.initiator, name), getattr(self.transmitter, name))
         for name in ("responses", "response_payload"):
             connect_streams(m, getattr(self.target, name), getattr(self.transmitter, name))
-        # A header is wide, and neither side takes more than one in two cycles.
         for kind, block in (("request", self.target), ("response", self.initiator)):
-            m.submodules[f"received_{kind}s"] = received = HalfRateSlice(FRAME_HEADER)
-            connect_streams(m, getattr(self.receiver, f"{kind}s"), received.i)
-            connect_streams(m, received.o, getattr(block, f"{kind}s"))
-            connect_streams(m, getattr(self.receiver, f"{kind}_payload"), getattr(block, f"{kind}_payload"))
+            for name in (f"{kind}s", f"{kind}_payload"):
+                connect_streams(m, getattr(self.receiver, name), getattr(block, name))
         connect_streams(m, wiring.flipped(self.received), self.receiver.frames)
         connect_streams(m, self.transmitter.frames, wiring.flipped(self.transmitted))
 

@@ -1,11 +1,12 @@
 """Carries the core's DMA streams over AXI4."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.host.axi import OKAY, USER_WIDTH, Axi4Signature
 from amoeba_hw.interfaces import READ_REQUEST, read_beat, write_beat
+from amoeba_hw.stream import SkidBuffer
 
 __all__ = ["AxiDma"]
 
@@ -23,7 +24,8 @@ class AxiDma(wiring.Component):
     Members
     -------
     reads, read_data : streams
-        READ_REQUEST and :func:`read_beat`. Latency zero to the bus and back, one beat per cycle.
+        READ_REQUEST and :func:`read_beat`. Latency zero to the bus and back, one beat per cycle. ``reads.ready``
+        comes from a register.
     writes : stream
         :func:`write_beat`. A burst's address and first beat are offered together; each beat is taken when the
         bus has taken both. One beat per cycle, also with single-beat bursts.
@@ -55,19 +57,27 @@ class AxiDma(wiring.Component):
         return m
 
     def _elaborate_reads(self, m):
-        bus, request, beat = self.bus, self.reads, self.read_data
+        bus, beat = self.bus, self.read_data
+        m.submodules.reads_skid = reads = SkidBuffer(data.StructLayout({"request": READ_REQUEST, "user": USER_WIDTH}))
+        m.d.comb += [
+            reads.i.valid.eq(self.reads.valid),
+            reads.i.p.request.eq(self.reads.p),
+            reads.i.p.user.eq(self.read_user),
+            self.reads.ready.eq(reads.i.ready),
+        ]
+        request = reads.o.p.request
         line_bits = (self._width // 8).bit_length() - 1
-        first_line = request.p.address >> line_bits
+        first_line = request.address >> line_bits
         last_line = Signal(64 - line_bits)
         m.d.comb += [
-            last_line.eq((request.p.address + request.p.length - 1) >> line_bits),
+            last_line.eq((request.address + request.length - 1) >> line_bits),
             bus.araddr.eq(first_line << line_bits),
             bus.arlen.eq(last_line - first_line),
             bus.arsize.eq(line_bits),
             bus.arburst.eq(INCR),
-            bus.aruser.eq(Cat(self.read_user, request.p.context)),
-            bus.arvalid.eq(request.valid),
-            request.ready.eq(bus.arready),
+            bus.aruser.eq(Cat(reads.o.p.user, request.context)),
+            bus.arvalid.eq(reads.o.valid),
+            reads.o.ready.eq(bus.arready),
             beat.p.data.eq(bus.rdata),
             beat.p.last.eq(bus.rlast),
             beat.p.error.eq(bus.rresp != OKAY),

@@ -432,7 +432,8 @@ class PdcTable(wiring.Component):
 
     def _elaborate_departure(self, m, verdict, leaves):
         """To all that it concerns at once; none of them sees it twice."""
-        free = ~self.sequenced.valid | self.sequenced.ready
+        # From a register: a packet takes two cycles anyway.
+        free = ~self.sequenced.valid
         m.d.comb += [
             self.nacks.valid.eq(verdict.nack & free),
             self.duplicates.valid.eq(verdict.duplicate & free),

@@ -27,7 +27,7 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
-from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
+from amoeba_hw.stream import HalfRateSlice, Queue, SkidBuffer, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_sender import AnswerSender
@@ -176,6 +176,8 @@ class Target(wiring.Component):
         m.submodules.receivers = receivers = Receivers(parameters.contexts)
         m.submodules.matcher = matcher = Matcher(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
+        # A header is wide, and the PdcTable takes no more than one in two cycles.
+        m.submodules.received_requests = received = HalfRateSlice(FRAME_HEADER)
         m.submodules.results_skid = results = SkidBuffer(packet_beat(parameters.data_width))
         m.submodules.sender = sender = AnswerSender(parameters)
         m.submodules.replayer = replayer = Replayer(parameters)
@@ -183,7 +185,8 @@ class Target(wiring.Component):
         m.submodules.nacks = nacks = Queue(NACK, _NACKS)
         m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
         for producer, consumer in (
-            (flipped(self.requests), pdcs.requests),
+            (flipped(self.requests), received.i),
+            (received.o, pdcs.requests),
             (flipped(self.results), results.i),
             (results.o, collector.results),
             (collector.complete, sender.answers),
@@ -249,11 +252,13 @@ class Target(wiring.Component):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
         that are needed; None: none is ever kept.
         """
+        m.submodules.payload_skid = payload = SkidBuffer(packet_beat(self._parameters.data_width))
+        connect_streams(m, flipped(self.request_payload), payload.i)
         if not self._parameters.out_of_order_entries:
-            connect_streams(m, flipped(self.request_payload), ordered)
+            connect_streams(m, payload.o, ordered)
             return None
         m.submodules.gap_payloads = gap_payloads = GapPayloads(self._parameters)
-        connect_streams(m, flipped(self.request_payload), gap_payloads.i)
+        connect_streams(m, payload.o, gap_payloads.i)
         connect_streams(m, gap_payloads.o, ordered)
         return gap_payloads.passages
 

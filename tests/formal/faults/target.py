@@ -106,11 +106,11 @@ FAULTS = {
         "            & (row.epoch == packet.epoch)\n",
         "",
     ),
-    "two packets one after the other do not see each other": (
+    "a packet without START does not count": (
         open_messages,
         "OpenMessages",
-        "transparent_for=(write,)",
-        "",
+        "write.en.eq(self.accepted)",
+        "write.en.eq(self.accepted & packet.starts)",
     ),
     "what is kept gives way at once": (
         gap_store,
