@@ -14,9 +14,9 @@ from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
-from amoeba_hw.interfaces import READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
+from amoeba_hw.interfaces import FRAME_HEADER, READ_REQUEST, WRITE_BEGUN, packet_beat, read_beat, write_beat
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.stream import connect_streams
+from amoeba_hw.stream import HalfRateSlice, connect_streams
 from amoeba_hw.target.target import Target
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
@@ -186,9 +186,13 @@ class Core(wiring.Component):
             connect_streams(m, getattr(self.initiator, name), getattr(self.transmitter, name))
         for name in ("responses", "response_payload"):
             connect_streams(m, getattr(self.target, name), getattr(self.transmitter, name))
-        for kind, block in (("request", self.target), ("response", self.initiator)):
-            for name in (f"{kind}s", f"{kind}_payload"):
-                connect_streams(m, getattr(self.receiver, name), getattr(block, name))
+        # A header is wide, and the target takes no more than one in two cycles.
+        m.submodules.received_requests = received = HalfRateSlice(FRAME_HEADER)
+        connect_streams(m, self.receiver.requests, received.i)
+        connect_streams(m, received.o, self.target.requests)
+        connect_streams(m, self.receiver.request_payload, self.target.request_payload)
+        for name in ("responses", "response_payload"):
+            connect_streams(m, getattr(self.receiver, name), getattr(self.initiator, name))
         connect_streams(m, wiring.flipped(self.received), self.receiver.frames)
         connect_streams(m, self.transmitter.frames, wiring.flipped(self.transmitted))
 

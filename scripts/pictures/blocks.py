@@ -115,9 +115,10 @@ def block_diagram() -> str:
     nic = Nic(NicParameters())
     outer, _ = hierarchy(nic)
     core = next(block for block in outer.inside if block.name == "core")
-    _, within = hierarchy(nic_core(nic))
+    _, streams = hierarchy(nic_core(nic))
+    inside, within = _without_glue(core.inside, streams)
     placed = {name: group for group, (_, names) in GROUPS.items() for name in names}
-    blocks = [*core.inside, *(block for block in outer.inside if block.name != "core")]
+    blocks = [*inside, *(block for block in outer.inside if block.name != "core")]
     homeless = [block.name for block in blocks if block.name not in placed]
     if homeless:
         raise SystemExit(f"{', '.join(homeless)}: blocks of the NIC without a place in {__file__}: GROUPS")
@@ -130,6 +131,18 @@ def block_diagram() -> str:
         if OUTSIDE not in ends and ends[0] != ends[1] and stream.name not in between[ends]:
             between[ends].append(stream.name)
     return _drawn(members, between)
+
+
+def _without_glue(blocks: list[Block], streams: list[Stream]) -> tuple[list[Block], list[Stream]]:
+    """Leave out the glue of one level: a stream that passes through it goes on to the block behind."""
+    glue = {block.name for block in blocks if block.kind in GLUE}
+    behind = {stream.source: stream.target for stream in streams if stream.source in glue}
+    whole = [
+        stream._replace(target=behind.get(stream.target, stream.target))
+        for stream in streams
+        if stream.source not in glue
+    ]
+    return [block for block in blocks if block.name not in glue], whole
 
 
 def nic_core(nic: Any) -> Any:

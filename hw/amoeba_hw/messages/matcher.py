@@ -74,9 +74,8 @@ class Matcher(wiring.Component):
         Pulse: a message will come, on ``checked``.
     count_messages_matched, count_messages_unexpected : Out(1)
 
-    Requests that are no messages pass in one cycle, one in two cycles, also while a receive descriptor is matched;
-    :class:`MatchUnit` says what messages and receive descriptors cost. It waits for nothing but ``matched.ready``, on
-    which ``checked.ready`` does not depend in the same cycle.
+    Requests that are no messages pass in one cycle, one per cycle, also while a receive descriptor is matched;
+    :class:`MatchUnit` says what messages and receive descriptors cost. It waits for nothing but ``matched.ready``.
     """
 
     def __init__(self, parameters):
@@ -145,7 +144,7 @@ class Matcher(wiring.Component):
             ),
             unit.gives_up.eq(gives_up),
             is_message.eq(request.message.valid & request.answer.executed & ~request.dropped),
-            space.eq(~self.matched.valid),
+            space.eq(~self.matched.valid | self.matched.ready),
             unit.messages.valid.eq(self.checked.valid & is_message & ~gives_up),
             unit.messages.p.eq(request),
             unit.decided.ready.eq(space),
@@ -156,8 +155,6 @@ class Matcher(wiring.Component):
                 self.matched.valid.eq(unit.decided.valid | (self.checked.valid & ~is_message & ~gives_up)),
                 self.matched.p.eq(Mux(unit.decided.valid, unit.decided.p.as_value(), request.as_value())),
             ]
-        with m.Elif(self.matched.ready):
-            m.d.sync += self.matched.valid.eq(0)
 
     def _elaborate_orders(self, m, unit):
         parameters = self._parameters

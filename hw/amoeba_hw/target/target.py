@@ -27,7 +27,7 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
-from amoeba_hw.stream import HalfRateSlice, Queue, SkidBuffer, connect_streams
+from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_sender import AnswerSender
@@ -176,8 +176,6 @@ class Target(wiring.Component):
         m.submodules.receivers = receivers = Receivers(parameters.contexts)
         m.submodules.matcher = matcher = Matcher(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
-        # A header is wide, and the PdcTable takes no more than one in two cycles.
-        m.submodules.received_requests = received = HalfRateSlice(FRAME_HEADER)
         m.submodules.results_skid = results = SkidBuffer(packet_beat(parameters.data_width))
         m.submodules.sender = sender = AnswerSender(parameters)
         m.submodules.replayer = replayer = Replayer(parameters)
@@ -185,8 +183,7 @@ class Target(wiring.Component):
         m.submodules.nacks = nacks = Queue(NACK, _NACKS)
         m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
         for producer, consumer in (
-            (flipped(self.requests), received.i),
-            (received.o, pdcs.requests),
+            (flipped(self.requests), pdcs.requests),
             (flipped(self.results), results.i),
             (results.o, collector.results),
             (collector.complete, sender.answers),
