@@ -291,7 +291,7 @@ PROOFS = [
         "packet accepted before it began or continued, and then with the immediate data of its first packet",
         OpenMessagesSpec,
         "bmc",
-        8,
+        6,
     ),
     *_with_covers(
         "gap_store",

@@ -485,8 +485,7 @@ class OpenMessagesSpec(wiring.Component):
     """OpenMessages of two PDCs: a packet without START passes exactly where the one accepted before it, of the same
     PDC, passed as a part of the same message that ends where this one begins.
 
-    A PDC's epochs never return here. Each packet is looked up as ``following`` before it is in hand, and after the
-    one before it was accepted.
+    A PDC's epochs never return here. Each packet is looked up as ``following`` before it is in hand.
     """
 
     _PDCS = 2
@@ -509,10 +508,7 @@ class OpenMessagesSpec(wiring.Component):
         ready = Signal()
         with m.If(self.advance):
             m.d.sync += ready.eq(1)
-        with m.Elif(self.accepted):
-            m.d.sync += ready.eq(0)
         m.d.comb += [
-            Assume(~(self.advance & self.accepted)),
             Assume(~begun | (chosen == self.chosen)),
             # The packet in hand is the one that was looked up.
             Assume(~ready | (self.pdc == looked_up)),
@@ -522,7 +518,7 @@ class OpenMessagesSpec(wiring.Component):
         before, is_open, received = Signal.like(self.packet), Signal(), Signal(32)
         has_data, data = Signal(), Signal(64)
         mine, packet = self.pdc == self.chosen, self.packet
-        with m.If(self.accepted & mine):
+        with m.If(self.advance & self.accepted & mine):
             m.d.sync += [
                 before.eq(packet),
                 is_open.eq(self.passed & ~packet.ends),

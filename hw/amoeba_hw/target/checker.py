@@ -146,8 +146,8 @@ class RequestChecker(wiring.Component):
     located : LOCATED_REQUEST stream
     checked : CHECKED_REQUEST stream
         A message that passes is still to be matched: its memory request is that of a WRITE, or of an atomic, at
-        ``buffer_offset``, and its event has no kind. Latency two cycles, a request in two cycles. ``located.ready``
-        comes from registers.
+        ``buffer_offset``, and its event has no kind. Latency two cycles, one request per cycle. ``located.ready``
+        depends on ``checked.ready`` combinationally.
 
     ::
 
@@ -176,15 +176,12 @@ class RequestChecker(wiring.Component):
         m.submodules.codes = codes = AtomicCodes(self._parameters)
         m.submodules.messages = messages = OpenMessages(self._parameters.target_pdcs)
         advance = Signal()
-        m.d.comb += [advance.eq(~self.checked.valid), self.located.ready.eq(~self._decoded_valid | advance)]
+        m.d.comb += [advance.eq(~self.checked.valid | self.checked.ready), self.located.ready.eq(advance)]
         decode = self._decode(m, codes)
         judge = self._judge(m)
-        with m.If(self.located.ready):
-            m.d.sync += [self._decoded_valid.eq(self.located.valid), *decode]
         with m.If(advance):
+            m.d.sync += [self._decoded_valid.eq(self.located.valid), *decode]
             m.d.sync += [self.checked.valid.eq(self._decoded_valid), *judge]
-        with m.Elif(self.checked.ready):
-            m.d.sync += self.checked.valid.eq(0)
         self._elaborate_message(m, messages, advance)
         self._elaborate_verdict(m, messages)
         return m
@@ -477,7 +474,7 @@ class RequestChecker(wiring.Component):
             messages.following.eq(self._decoded.located.request.pdc),
             messages.pdc.eq(judged.checked.answer.spdcid),
             messages.packet.eq(judged.packet),
-            messages.accepted.eq(self.checked.valid & self.checked.ready & ~judged.checked.dropped),
+            messages.accepted.eq(self.checked.valid & ~judged.checked.dropped),
         ]
 
     def _elaborate_verdict(self, m, messages):

@@ -62,7 +62,7 @@ class OpenMessages(wiring.Component):
     Members
     -------
     advance : In(1)
-        The packet of ``following`` is the one in hand, a cycle later. Not with ``accepted``.
+        The packet in hand is left for the one of ``following``, a cycle later.
     following : In
         PDC of the next packet.
     pdc, packet : In
@@ -70,7 +70,7 @@ class OpenMessages(wiring.Component):
     passed : In(1)
         Nothing is wrong with the packet, ``stray`` and ``other_key`` included.
     accepted : In(1)
-        Pulse: the packet in hand counts, whether it is refused or not.
+        With ``advance``: the packet counts, whether it is refused or not.
     stray : Out(1)
         The packet continues no message.
     other_key : Out(1)
@@ -100,7 +100,8 @@ class OpenMessages(wiring.Component):
         m = Module()
         m.submodules.rows = rows = memory.Memory(shape=_ROW, depth=self._pdcs, init=[])
         write = rows.write_port()
-        read = rows.read_port()
+        # Two packets of one PDC may follow each other at once.
+        read = rows.read_port(transparent_for=(write,))
         packet, row, after = self.packet, read.data, write.data
         continues = (
             row.open
@@ -115,7 +116,7 @@ class OpenMessages(wiring.Component):
             self.other_key.eq(~packet.starts & continues & (row.key != packet.key)),
             self.has_data.eq(row.has_data),
             self.data.eq(row.data),
-            write.en.eq(self.accepted),
+            write.en.eq(self.advance & self.accepted),
             write.addr.eq(self.pdc),
             after.open.eq(self.passed & ~packet.ends),
             *(after[name].eq(packet[name]) for name in ("epoch", "identity", "key")),

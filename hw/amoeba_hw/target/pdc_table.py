@@ -432,8 +432,7 @@ class PdcTable(wiring.Component):
 
     def _elaborate_departure(self, m, verdict, leaves):
         """To all that it concerns at once; none of them sees it twice."""
-        # From a register: a packet takes two cycles anyway.
-        free = ~self.sequenced.valid
+        free = ~self.sequenced.valid | self.sequenced.ready
         m.d.comb += [
             self.nacks.valid.eq(verdict.nack & free),
             self.duplicates.valid.eq(verdict.duplicate & free),

@@ -106,11 +106,11 @@ FAULTS = {
         "            & (row.epoch == packet.epoch)\n",
         "",
     ),
-    "a packet without START does not count": (
+    "two packets one after the other do not see each other": (
         open_messages,
         "OpenMessages",
-        "write.en.eq(self.accepted)",
-        "write.en.eq(self.accepted & packet.starts)",
+        "transparent_for=(write,)",
+        "",
     ),
     "what is kept gives way at once": (
         gap_store,
