@@ -196,12 +196,13 @@ class Core(wiring.Component):
         for name in ("responses", "response_payload"):
             connect_streams(m, getattr(self.target, name), getattr(self.transmitter, name))
         connect_streams(m, self.initiator.acknowledgements, self.transmitter.acknowledgements)
-        # A header is wide, and neither side takes more than one in two cycles.
-        for kind, block in (("request", self.target), ("response", self.initiator)):
-            m.submodules[f"received_{kind}s"] = received = HalfRateSlice(FRAME_HEADER)
-            connect_streams(m, getattr(self.receiver, f"{kind}s"), received.i)
-            connect_streams(m, received.o, getattr(block, f"{kind}s"))
-            connect_streams(m, getattr(self.receiver, f"{kind}_payload"), getattr(block, f"{kind}_payload"))
+        # A header is wide, and the target takes no more than one in two cycles.
+        m.submodules.received_requests = received = HalfRateSlice(FRAME_HEADER)
+        connect_streams(m, self.receiver.requests, received.i)
+        connect_streams(m, received.o, self.target.requests)
+        connect_streams(m, self.receiver.request_payload, self.target.request_payload)
+        for name in ("responses", "response_payload"):
+            connect_streams(m, getattr(self.receiver, name), getattr(self.initiator, name))
         connect_streams(m, wiring.flipped(self.received), self.receiver.frames)
         connect_streams(m, self.transmitter.frames, wiring.flipped(self.transmitted))
 

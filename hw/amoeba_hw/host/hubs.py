@@ -37,7 +37,7 @@ class ReadHub(wiring.Component):
         store.
     port, port_answers : streams
         The merged requests (latency zero, one cycle for a client that was not the last), and their answers in the
-        same order. ``port_answers.ready`` comes from a register.
+        same order. All ``ready`` come from registers.
     port_user : 8 bits
         AxUSER of the request on ``port``.
     """
@@ -64,15 +64,20 @@ class ReadHub(wiring.Component):
         m.submodules.order = order = Queue(range(count), self._outstanding)
         m.submodules.demux = demux = Demux(read_beat(self._width), count)
         m.submodules.answers_skid = answers = SkidBuffer(read_beat(self._width))
+        m.submodules.requests_skid = merged = SkidBuffer(data.StructLayout({"request": READ_REQUEST, "user": 8}))
         # Once offered, a request may not be withdrawn when the order queue fills up: it fills only by
-        # transfers on this port, so its ready cannot fall while a request waits.
+        # transfers of requests, so its ready cannot fall while a request waits.
         m.d.comb += [
-            self.port.payload.eq(arbiter.o.payload),
-            self.port.valid.eq(arbiter.o.valid & order.i.ready),
-            arbiter.o.ready.eq(self.port.ready & order.i.ready),
-            order.i.valid.eq(arbiter.o.valid & self.port.ready),
+            merged.i.p.request.eq(arbiter.o.p),
+            merged.i.p.user.eq(Array(self._users)[arbiter.grant]),
+            merged.i.valid.eq(arbiter.o.valid & order.i.ready),
+            arbiter.o.ready.eq(merged.i.ready & order.i.ready),
+            order.i.valid.eq(arbiter.o.valid & merged.i.ready),
             order.i.payload.eq(arbiter.grant),
-            self.port_user.eq(Array(self._users)[arbiter.grant]),
+            self.port.payload.eq(merged.o.p.request),
+            self.port_user.eq(merged.o.p.user),
+            self.port.valid.eq(merged.o.valid),
+            merged.o.ready.eq(self.port.ready),
         ]
         connect_streams(m, wiring.flipped(self.port_answers), answers.i)
         for index in range(count):

@@ -32,7 +32,7 @@ from amoeba_hw.interfaces import (
     RING_INDEX,
     SLOT_RELEASE,
 )
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
 
 __all__ = ["ADDRESS_WIDTH", "RegisterBank"]
 
@@ -69,7 +69,8 @@ class RegisterBank(wiring.Component):
     accesses, read_data : streams
         A read is answered one cycle after it was taken. A write to a full queue waits; who takes from the queues does
         so within a few cycles, whatever host and link do (after a reset, ``key_stores`` within as many as there are
-        keys). So no write waits for one of the NIC's own to the host.
+        keys). So no write waits for one of the NIC's own to the host. ``accesses.ready`` comes from a register: a
+        write that waits for a queue has been taken, and the next access waits for that write.
     counts : in, one bit per :class:`Counter`
         Each pulse counts one.
     contexts : array of CONTEXT
@@ -149,11 +150,14 @@ class RegisterBank(wiring.Component):
         """Bits that each of them has."""
         self._written = Signal(len(stored))
         """Registers written since reset, which the memory itself does not obey."""
+        self._accesses = SkidBuffer(register_access(ADDRESS_WIDTH))
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
         self._cycles = Signal(64)
 
     def elaborate(self, platform):
         m = Module()
+        m.submodules.accesses = self._accesses
+        connect_streams(m, wiring.flipped(self.accesses), self._accesses.i)
         m.d.sync += self._cycles.eq(self._cycles + 1)
         for counter, signal in zip(Counter, self._counters, strict=True):
             with m.If(self.counts[counter]):
@@ -191,7 +195,7 @@ class RegisterBank(wiring.Component):
         return 0
 
     def _elaborate_accesses(self, m, waits):
-        access = self.accesses
+        access = self._accesses.o
         taken = Signal()
         place = Signal(range(len(self._storage)))
         mask = Signal(32)
@@ -230,7 +234,7 @@ class RegisterBank(wiring.Component):
             m.d.sync += self.read_data.valid.eq(0)
         with m.If(read.en):
             m.d.sync += [self.read_data.valid.eq(1), from_memory.eq(was_written), other.eq(0)]
-            with m.Switch(self.accesses.p.address):
+            with m.Switch(self._accesses.o.p.address):
                 for address, value in self._readable():
                     with m.Case(address):
                         m.d.sync += other.eq(value)
@@ -245,7 +249,7 @@ class RegisterBank(wiring.Component):
 
     def _elaborate_events(self, m):
         """Queues behind the write-only registers; returns whether the access on offer must wait for one."""
-        access = self.accesses
+        access = self._accesses.o
         waits = []
         for name, selected, fields in self._events():
             output = getattr(self, name)
@@ -258,7 +262,7 @@ class RegisterBank(wiring.Component):
 
     def _events(self):
         """Per event stream: its name, whether the address selects it, and the parts of its payload."""
-        address, value = self.accesses.p.address, self.accesses.p.data
+        address, value = self._accesses.o.p.address, self._accesses.o.p.data
         page_bits = (DOORBELL_PAGE_SIZE - 1).bit_length()
         pages_end = DOORBELL_PAGE + self._parameters.contexts * DOORBELL_PAGE_SIZE
         in_pages = (address >= DOORBELL_PAGE) & (address < pages_end)
@@ -294,9 +298,7 @@ class RegisterBank(wiring.Component):
 
     def _peer(self):
         own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", *_PEER_FLAGS)}
-        flags = {
-            name: (self._register("peers", "flags") & flag).any() for name, flag in _PEER_FLAGS.items()
-        }
+        flags = {name: (self._register("peers", "flags") & flag).any() for name, flag in _PEER_FLAGS.items()}
         return self._struct(PEER, {**own, **flags, "mac": self._wide("peers", "mac")})
 
     @staticmethod
@@ -305,7 +307,7 @@ class RegisterBank(wiring.Component):
         return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
 
     def _elaborate_outputs(self, m):
-        access = self.accesses
+        access = self._accesses.o
         device, target_pdcs = (
             next(placed for placed in self._blocks if placed.block.name == name) for name in ("device", "target_pdcs")
         )

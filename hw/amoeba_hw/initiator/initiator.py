@@ -37,7 +37,7 @@ from amoeba_hw.interfaces import (
     read_beat,
     write_beat,
 )
-from amoeba_hw.stream import RoundRobinArbiter, SkidBuffer, connect_streams
+from amoeba_hw.stream import HalfRateSlice, RoundRobinArbiter, SkidBuffer, connect_streams
 
 __all__ = ["Initiator", "initiator_members"]
 
@@ -118,7 +118,7 @@ class Initiator(wiring.Component):
         One payload packet for each header with ``payload_length`` above 0, in order. It is complete when its
         header is offered, so it never pauses; it may be offered before its header.
     responses, response_payload : streams from the FrameReceiver
-        Likewise. Taken whenever the host takes writes, whatever the requests wait for.
+        Likewise, a header in two cycles at most. Taken whenever the host takes writes, whatever the requests do.
     acknowledgements : FRAME_HEADER stream to the FrameTransmitter
         Answers to data in the return direction.
     result_commands, results : streams to a PackedWriter
@@ -164,6 +164,9 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.gate = PayloadGate(width)
         m.submodules.retransmitter = Retransmitter(parameters.peers)
         m.submodules.timers = RetransmissionTimers(parameters.peers)
+        # A header is wide, and the handler takes no more than one in three cycles.
+        m.submodules.received_responses = HalfRateSlice(FRAME_HEADER)
+        m.submodules.received_payload = SkidBuffer(packet_beat(width))
         m.submodules.responses = ResponseHandler(parameters)
         m.submodules.order = AnswerOrder()
         m.submodules.completions = CompletionWriter(parameters)
@@ -381,8 +384,10 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         completions, finished = m.submodules.completions, m.submodules.finished
         resent = m.submodules.operands.o
         for producer, consumer in (
-            (wiring.flipped(self.responses), responses.responses),
-            (wiring.flipped(self.response_payload), responses.response_payload),
+            (wiring.flipped(self.responses), m.submodules.received_responses.i),
+            (m.submodules.received_responses.o, responses.responses),
+            (wiring.flipped(self.response_payload), m.submodules.received_payload.i),
+            (m.submodules.received_payload.o, responses.response_payload),
             (responses.acknowledgements, wiring.flipped(self.acknowledgements)),
             (responses.result_commands, wiring.flipped(self.result_commands)),
             (responses.results, wiring.flipped(self.results)),

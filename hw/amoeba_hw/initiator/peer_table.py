@@ -38,7 +38,7 @@ class PeerTable(wiring.Component):
     -------
     stores : PEER_STORE stream
         Waits while ``occupied``, a few cycles whatever host and link do. Stores an entry and opens its PDC anew, or
-        with ``fail`` has it given up as it is, which waits for nobody; an index outside is ignored.
+        with ``fail`` has it given up as it is; an index outside is ignored.
     occupied : in
         Somebody is between reading and writing the state of a PDC.
     storing : out
@@ -112,11 +112,13 @@ class PeerTable(wiring.Component):
         m.submodules.answers = answers = memory.Memory(shape=ANSWERED, depth=self._entries, init=[])
         store, index = self.stores.payload, self.opened_peer
         inside = store.index < self._entries
+        taken = Signal()
         m.d.comb += [
-            self.storing.eq(self.stores.valid & ~store.fail),
-            self.stores.ready.eq(~self.occupied | store.fail),
-            self.opened.eq(self.storing & ~self.occupied & inside),
-            self.failing.eq(self.stores.valid & store.fail & inside),
+            self.storing.eq(self.stores.valid),
+            self.stores.ready.eq(~self.occupied),
+            taken.eq(self.stores.valid & self.stores.ready & inside),
+            self.opened.eq(taken & ~store.fail),
+            self.failing.eq(taken & store.fail),
             index.eq(store.index),
             self.opened_context.eq(store.peer.context),
         ]

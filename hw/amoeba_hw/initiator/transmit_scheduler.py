@@ -26,8 +26,9 @@ class TransmitRing(wiring.Component):
     """
 
     set_tail: In(1)
+    tail: In(16)
     set_head: In(1)
-    value: In(16)
+    head: In(16)
     take: In(3)
     """Descriptors taken in this cycle."""
     skip: In(1)
@@ -89,9 +90,9 @@ class TransmitRing(wiring.Component):
             self._skipped.eq(self._skipped + self.skip),
         ]
         with m.If(self.set_tail):
-            m.d.sync += self._tail.eq(self.value)
+            m.d.sync += self._tail.eq(self.tail)
         with m.If(self.set_head):
-            m.d.sync += self._head.eq(self.value)
+            m.d.sync += self._head.eq(self.head)
         with m.If(~self.registers.enable):
             cleared = (self._tail, self._head, self._skipped, self._released, self.next)
             m.d.sync += [signal.eq(0) for signal in cleared]
@@ -116,8 +117,7 @@ class TransmitScheduler(wiring.Component):
     registers : array of CONTEXT
         A context that is not enabled has all indices zero; disabling it begins a new generation.
     doorbells, completion_heads : RING_INDEX streams
-        One per cycle. Ignored for contexts that are not enabled or do not exist. (Both at once for one context: the
-        head waits.)
+        One per cycle. Ignored for contexts that are not enabled or do not exist.
     skipped : in, a bit per context
         Pulse: a descriptor of the current generation ended without a completion entry.
     ended, left : in, a bit per context
@@ -162,8 +162,9 @@ class TransmitScheduler(wiring.Component):
                 head.eq(self.completion_heads.valid & (self.completion_heads.p.context == index)),
                 ring.registers.eq(self.registers[index]),
                 ring.set_tail.eq(doorbell),
-                ring.set_head.eq(head & ~doorbell),
-                ring.value.eq(Mux(doorbell, self.doorbells.p.index, self.completion_heads.p.index)),
+                ring.tail.eq(self.doorbells.p.index),
+                ring.set_head.eq(head),
+                ring.head.eq(self.completion_heads.p.index),
                 ring.take.eq(Mux(self._chosen == index, take, 0)),
                 ring.skip.eq(self.skipped[index]),
                 ring.ended.eq(self.ended[index]),
@@ -172,9 +173,7 @@ class TransmitScheduler(wiring.Component):
             ]
         m.d.comb += [
             self.doorbells.ready.eq(1),
-            self.completion_heads.ready.eq(
-                ~(self.doorbells.valid & (self.doorbells.p.context == self.completion_heads.p.context))
-            ),
+            self.completion_heads.ready.eq(1),
             self.trace_doorbell.valid.eq(self.doorbells.valid),
             self.trace_doorbell.event.context.eq(self.doorbells.p.context),
             self.trace_doorbell.event.psn.eq(self.doorbells.p.index),

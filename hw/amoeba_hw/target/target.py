@@ -255,11 +255,13 @@ class Target(wiring.Component):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
         that are needed; None: none is ever kept.
         """
+        m.submodules.payload_skid = payload = SkidBuffer(packet_beat(self._parameters.data_width))
+        connect_streams(m, flipped(self.request_payload), payload.i)
         if not self._parameters.out_of_order_entries:
-            connect_streams(m, flipped(self.request_payload), ordered)
+            connect_streams(m, payload.o, ordered)
             return None
         m.submodules.gap_payloads = gap_payloads = GapPayloads(self._parameters)
-        connect_streams(m, flipped(self.request_payload), gap_payloads.i)
+        connect_streams(m, payload.o, gap_payloads.i)
         connect_streams(m, gap_payloads.o, ordered)
         return gap_payloads.passages
 
