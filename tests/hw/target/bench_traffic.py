@@ -369,7 +369,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         dropped_pdc=kinds["dropped_pdc"],
         dropped_sequence=kinds["dropped_sequence"] + bench.rules.thrown,
         duplicates=kinds["duplicate"],
-        nacks_sent=sum(header["is_control"] for header in bench.responses),
+        nacks_sent=bench.counts["nacks_sent"],  # the transmitter's own count
         events=len(board.events),
     )
     accepted = [header for header, _, verdict in senders.judged.values() if verdict.kind == "accepted"]

@@ -83,7 +83,6 @@ COUNTS = (
     "dropped_pdc",
     "dropped_sequence",
     "duplicates",
-    "nacks_sent",
     "events",
     "messages_matched",
     "messages_unexpected",
@@ -269,6 +268,7 @@ class Bench:
             self._take_writes()
             for header in self._drain("responses"):
                 self.responses.append(header)
+                self.counts["nacks_sent"] += header["is_control"]
                 if self.on_response:
                     self.on_response(header)
             self._payloads += self._drain("response_payload")
