@@ -91,6 +91,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "is_control": 0,
         "retx": 0,
         "marked": 0,
+        "returns": 0,
         "nack_code": 0,
         "missing": 0,
         "cack_psn": 0,
