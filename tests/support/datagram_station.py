@@ -6,7 +6,7 @@ import struct
 from amoeba_model.network import Network
 
 from tests.support.uet_dissector import crc32c
-from tests.support.uet_endpoint import Address, EndpointError, Packet
+from tests.support.uet_packets import Address, EndpointError, Packet
 
 __all__ = ["DatagramStation"]
 
@@ -14,7 +14,7 @@ _PORT = 4793
 
 
 class DatagramStation:
-    """Stands for ``uet_endpoint.Station`` on a host address; ``network`` is the NIC's, and runs in :meth:`step`."""
+    """Stands for ``uet_packets.Station`` on a host address; ``network`` is the NIC's, and runs in :meth:`step`."""
 
     def __init__(self, network: Network, host: str) -> None:
         self.network = network

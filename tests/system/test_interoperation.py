@@ -18,9 +18,10 @@ from amoeba_model.parameters import BUILDS, NicParameters
 from amoeba_model.registers import ContextControl, Counter, KeyFlags, PeerFlags
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.support import uet_endpoint as uet
+from tests.support import uet_packets as uet
 from tests.support.raw_driver import RawNic
-from tests.support.uet_endpoint import Address, EndpointError, Initiator, Station, Target
+from tests.support.uet_endpoint import Initiator, Target
+from tests.support.uet_packets import Address, EndpointError, Station
 
 OFFSETS = KeyFlags.VALID | KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
 KEY = 0x00AB_CDEF_0000_1234

@@ -19,8 +19,9 @@ from amoeba_model.parameters import BUILDS
 from tests.driver.endpoints import BOTH, Side, aligned, make_counted_talker, make_talker
 from tests.driver.openucx.ucp.entities import Entity, wait_for
 from tests.driver.openucx.ucp.tagged import receive as receive_tagged
-from tests.support import uet_endpoint as uet
-from tests.support.uet_endpoint import Address, Initiator, Station
+from tests.support import uet_packets as uet
+from tests.support.uet_endpoint import Initiator
+from tests.support.uet_packets import Address, Station
 
 TINY = BUILDS["tiny"]
 MTU = TINY.payload

@@ -8,8 +8,9 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 
-from tests.support import uet_endpoint as uet
-from tests.support.uet_endpoint import Answer, Target
+from tests.support import uet_packets as uet
+from tests.support.uet_endpoint import Initiator, Target
+from tests.support.uet_packets import Answer
 from tests.system.test_interoperation import CONTENT, KEY, NICS, STEPS, Bench, bench_of
 
 START = 0x4000_0000
@@ -26,7 +27,7 @@ def read(bench: Bench, target: Target, length: int, **fields: int) -> int:
     return bench.execute(target, DescriptorOpcode.READ, length=length, remote_address=0x40, **fields)
 
 
-def settle(target: Target, steps: int = uet.Initiator.STEPS) -> None:
+def settle(target: Target, steps: int = Initiator.STEPS) -> None:
     for _ in range(steps):
         target.serve()
 

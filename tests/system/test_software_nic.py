@@ -16,7 +16,8 @@ from tests.support.commands import AMOEBA, ended, process
 from tests.support.datagram_station import DatagramStation
 from tests.support.raw_driver import RawNic
 from tests.support.two_hosts import on_two_hosts
-from tests.support.uet_endpoint import Address, Initiator, Target
+from tests.support.uet_endpoint import Initiator, Target
+from tests.support.uet_packets import Address
 
 HOSTS = [f"127.0.0.{number}" for number in (31, 32, 33, 34)]
 """Addresses of this host: each has one UET port."""
