@@ -29,8 +29,9 @@ class QueuePlacesSpec(wiring.Component):
         super().__init__(
             {
                 "set_tail": In(1),
+                "tail": In(16),
                 "set_head": In(1),
-                "value": In(16),
+                "head": In(16),
                 "registers": In(CONTEXT),
                 "skip": In(1),
                 "takes": In(1),
@@ -47,7 +48,7 @@ class QueuePlacesSpec(wiring.Component):
         never_reset(m)
         m.submodules.ring = ring = TransmitRing(self._depth)
         m.submodules.store = store = RequestStore(1, 2, self._depth)
-        for name in ("set_tail", "set_head", "value", "registers", "skip", "ended"):
+        for name in ("set_tail", "tail", "set_head", "head", "registers", "skip", "ended"):
             m.d.comb += getattr(ring, name).eq(getattr(self, name))
         for name in ("push", "pushed", "queue", "pop"):
             m.d.comb += getattr(store, name).eq(getattr(self, name))
