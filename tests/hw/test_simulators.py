@@ -40,7 +40,7 @@ def options(*forms, nic=SMALLEST):
         ("2005", options(Form.FETCH, nic=dataclasses.replace(SMALLEST, ops=(Op.FI_SUM,)))),
     ],
 )
-def test_a_nic_in_icarus_executes_what_the_model_does(standard, parameters):
+def test_a6_a_nic_in_icarus_executes_what_the_model_does(standard, parameters):
     nic = NIC if standard == "2012" else partial(Nic, dataclasses.replace(SMALLEST, ops=(Op.FI_SUM,)))
     run_bench_in_icarus(nic, "tests.hw.bench_nic_operations", standard=standard, timeout=1200, parameters=parameters)
 
@@ -59,7 +59,7 @@ def test_a_nic_in_icarus_executes_every_operation_on_every_datatype():
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_initial_value_that_the_verilog_does_not_give_matters(seed):
+def test_a6_no_initial_value_that_the_verilog_does_not_give_matters(seed):
     run_bench_from_random_values(
         NIC, "tests.hw.bench_nic_operations", seed=seed, timeout=600, parameters=options(*Form)
     )

@@ -70,7 +70,7 @@ def probe_all(network):
 
 
 @pytest.mark.parametrize("source", UNREACHABLE, ids=str)
-def test_a_sender_that_cannot_be_answered_is_counted_and_raises_nothing(network, source):
+def test_b1_a_sender_that_cannot_be_answered_is_counted_and_raises_nothing(network, source):
     device = network.devices[0]
     for kind in range(3):
         say(network, source, kind, frame_from(source, network.address) if kind == 0 else b"")
@@ -91,7 +91,7 @@ def test_a_datagram_from_port_0_is_ignored(network):
 
 
 @pytest.mark.parametrize("error", [PermissionError(1, "no"), OSError(90, "too long"), OSError(105, "no buffers")])
-def test_no_error_of_a_datagram_that_is_sent_ends_a_step(network, error):
+def test_b2_no_error_of_a_datagram_that_is_sent_ends_a_step(network, error):
     real = network._socket
 
     class Failing:
@@ -144,7 +144,7 @@ def test_a_network_whose_socket_has_a_high_number_waits_as_others_do(network):
 # Many strangers
 
 
-def test_strangers_do_not_keep_an_honest_process_from_being_served(network):
+def test_b3_strangers_do_not_keep_an_honest_process_from_being_served(network):
     device = network.devices[0]
     for number in range(4200):
         stranger = (f"127.{1 + number // 250}.{number % 250}.1", 50_000)
@@ -231,7 +231,7 @@ def test_a_process_that_never_answers_is_forgotten_once_nothing_is_sent_to_it(ne
 # One stranger that claims much
 
 
-def test_frames_of_one_process_from_the_address_of_another_are_dropped(network):
+def test_b4_frames_of_one_process_from_the_address_of_another_are_dropped(network):
     """Also when the other is known; either address of the frame alone is not enough."""
     other = ("127.0.0.1", 50_001)
     here = network.address

@@ -66,7 +66,7 @@ def test_mpich_over_ucx_as_debian_has_it(environment, debian_mpich_environment, 
     check(counts_of("ucx-run", environment | own, debian_mpiexec))
 
 
-def test_an_mpi_that_the_user_keeps_off_the_nics_is_warned_of(environment, mpiexec, needs_program):
+def test_a4_an_mpi_that_the_user_keeps_off_the_nics_is_warned_of(environment, mpiexec, needs_program):
     own = counts_of("fi-run", environment | {"MPIR_CVAR_NOLOCAL": "0"}, mpiexec)
     assert (own["nics"], own["warning"]) == (2, "2 processes opened 2 NICs (model), but the NICs executed nothing")
     mpirun = needs_program("mpirun.openmpi", "openmpi-bin")

@@ -22,7 +22,7 @@ class Joined(Exception):
 
 
 @pytest.mark.parametrize("lossy", [False, True])
-def test_a_process_may_be_stopped_for_half_a_minute(lossy):
+def test_b12_a_process_may_be_stopped_for_half_a_minute(lossy):
     for idle_hz in (100_000, IDLE_HZ):
         assert patient(idle_hz, lossy=lossy).patience(idle_hz) > 2 * STOPPED
 

@@ -227,7 +227,7 @@ def test_a_connection_that_is_gone_is_an_error_and_no_signal():
     assert (done.returncode, done.stdout) == (0, "FI_ECONNABORTED\n")
 
 
-def test_connections_that_say_nothing_delay_nobody(monkeypatch):
+def test_b13_connections_that_say_nothing_delay_nobody(monkeypatch):
     """Each connection could be silent for an hour."""
     monkeypatch.setattr(bootstrap, "_GREETING", 3600.0)
     listening = Listening(3, timeout=3600)

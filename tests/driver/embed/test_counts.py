@@ -66,7 +66,7 @@ def test_a_process_leaves_its_counts(tmp_path):
     assert counts.answered >= 5
 
 
-def test_a_process_that_is_killed_leaves_its_counts(tmp_path):
+def test_d10_a_process_that_is_killed_leaves_its_counts(tmp_path):
     done = run("next(work(5)); os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
     assert done.returncode == -signal.SIGKILL, done.stderr
     counts = read_counts(tmp_path)

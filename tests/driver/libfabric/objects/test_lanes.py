@@ -116,7 +116,7 @@ def ordered(cluster, keep):
 
 @pytest.mark.parametrize("info", [None, NAMES_NO_ORDER, info_of], ids=["default", "empty", "asked"])
 @pytest.mark.parametrize("cluster", ["model,model", "model,rtl", "rtl,model"], indirect=True)
-def test_messages_that_nobody_reads_stop_no_write_and_no_atomic(cluster, keep, info):
+def test_b9_messages_that_nobody_reads_stop_no_write_and_no_atomic(cluster, keep, info):
     """Found B9: endpoints have two lanes unless their Info asks for an order between messages and the rest."""
     two = keep(Two(cluster, info(cluster) if callable(info) else info))
     found = np.zeros(1, np.uint64)

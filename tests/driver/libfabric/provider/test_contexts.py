@@ -13,7 +13,7 @@ def program(compiled):
 
 
 @pytest.mark.parametrize("wanted", [None, 12, 1])
-def test_a_program_enables_as_many_endpoints_as_it_asks_contexts_for(provider_environment, program, wanted):
+def test_d8_a_program_enables_as_many_endpoints_as_it_asks_contexts_for(provider_environment, program, wanted):
     own = {"AMOEBA_DEBUG": "1"} | ({} if wanted is None else {"AMOEBA_CONTEXTS": str(wanted)})
     done = subprocess.run(
         [program], env=provider_environment | own, capture_output=True, text=True, check=False, timeout=100

@@ -40,7 +40,7 @@ def ucx_run(libucp_environment):
     return start
 
 
-def test_the_remedy_in_the_warning_brings_a_program_to_our_library(program, ucx_run):
+def test_d4_the_remedy_in_the_warning_brings_a_program_to_our_library(program, ucx_run):
     said, told = ucx_run(program)
     assert said == "own\n"
     assert told.startswith("amoeba: warning: no NIC was opened: no process called libucp.so.0; ")

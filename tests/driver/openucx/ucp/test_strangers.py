@@ -69,7 +69,7 @@ def settle(*entities, rounds=300):
 
 @pytest.mark.parametrize("honest_first", [False, True])
 @pytest.mark.parametrize("friend_known", [False, True])
-def test_a_worker_that_claims_another_s_number_is_not_taken_for_it(three, honest_first, friend_known):
+def test_b5_a_worker_that_claims_another_s_number_is_not_taken_for_it(three, honest_first, friend_known):
     attacker, victim, friend = three
     to_friend = victim.connect(friend, err_mode=PEER) if friend_known else None
     ep = attacker.connect(victim)
