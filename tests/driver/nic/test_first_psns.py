@@ -22,7 +22,7 @@ class Written:
 
     def __init__(self, epoch, entries=4):
         self.device = SimpleNamespace(new_epoch=lambda: epoch)
-        self.parameters = SimpleNamespace(peers=entries, contexts=1)
+        self.parameters = SimpleNamespace(peers=entries, contexts=1, has_initiator=True)
         self.psns, self.key = [], {}
 
     def write(self, block, name, value, index=0):
