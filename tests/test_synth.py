@@ -55,7 +55,7 @@ def run(*arguments):
 def test_a_name_that_nothing_has_is_refused_in_a_line():
     done = run("--levels", "Core2")
     assert done.returncode == 1
-    assert done.stderr.startswith("expected a block of smallest, full, tiny, FastLanes, ")
+    assert done.stderr.startswith("expected a block of smallest, full, tiny, node, FastLanes, ")
     assert done.stderr.endswith("got 'Core2'\n")
 
 
