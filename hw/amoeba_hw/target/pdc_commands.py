@@ -26,7 +26,7 @@ class PdcCommands(wiring.Component):
     entry : PDC_ENTRY, In
         In the cycle after a command that selects, and until the next one: what was there.
     view : PDC_VIEW, Out
-        From the cycle after such a command on.
+        From the cycle after such a command on. A PDC that an earlier command is to close is EXPELLED already.
     closes : Out, a bit per PDC
         It is to close, whoever it belongs to at that moment.
     done, pdc : In
@@ -50,16 +50,18 @@ class PdcCommands(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         command, entry, view = self.command, self.entry, self.view
-        shows, closed = Signal(), Signal(2)
+        shows, closing, expelled = Signal(), Signal(), Signal()
         with m.If(command.select):
-            m.d.sync += shows.eq(self.exists)
-        m.d.comb += closed.eq(Mux(entry.state.expelled, TargetPdcState.EXPELLED.value, TargetPdcState.CLOSED.value))
+            m.d.sync += [shows.eq(self.exists), closing.eq(self.closes.bit_select(command.pdc, 1))]
+        m.d.comb += expelled.eq(Mux(entry.state.closed, entry.state.expelled, closing))
         with m.If(shows):
             m.d.comb += [
-                view.state.eq(Mux(entry.state.closed, closed, TargetPdcState.OPEN.value)),
+                view.state.eq(Mux(entry.state.closed, TargetPdcState.CLOSED.value, TargetPdcState.OPEN.value)),
                 view.expected.eq(entry.state.expected),
                 *(view[name].eq(entry[name]) for name in ("ip", "spdcid", "job_id", "context", "came")),
             ]
+            with m.If(expelled):
+                m.d.comb += view.state.eq(TargetPdcState.EXPELLED.value)
         for number in range(self._pdcs):
             with m.If(self.done & (self.pdc == number)):
                 m.d.sync += self.closes[number].eq(0)
