@@ -78,8 +78,10 @@ class QueueSpec(wiring.Component):
         return m
 
 
-class RegisterSliceSpec(wiring.Component):
-    """A RegisterSlice is a queue of one beat that can be refilled while it empties."""
+class _SliceSpec(wiring.Component):
+    """A slice is a queue of one beat, on offer as long as it is there."""
+
+    _SLICE: type[wiring.Component]
 
     def __init__(self, width=8):
         self._width = width
@@ -88,40 +90,37 @@ class RegisterSliceSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        m.submodules.dut = dut = RegisterSlice(self._width)
+        m.submodules.dut = dut = self._SLICE(self._width)
         connect_ports(m, self, dut)
         m.submodules.contract = StreamRules(self.o, Assert)
         naive = _NaiveQueue(m, 1, self.i, self.o)
         m.d.comb += [
             Assert(self.o.valid == (naive.level == 1)),
             Assert(~self.o.valid | (self.o.payload == naive.beats[0])),
+            *self._refills(naive),
+        ]
+        return m
+
+
+class RegisterSliceSpec(_SliceSpec):
+    """A RegisterSlice can be refilled while it empties."""
+
+    _SLICE = RegisterSlice
+
+    def _refills(self, naive):
+        return (
             Assert(self.i.ready | (self.o.valid & ~self.o.ready)),
             Cover(self.o.valid & self.o.ready & self.i.valid & self.i.ready),
-        ]
-        return m
+        )
 
 
-class HalfRateSliceSpec(wiring.Component):
-    """A HalfRateSlice is a queue of one beat that is refilled once it is empty."""
+class HalfRateSliceSpec(_SliceSpec):
+    """A HalfRateSlice is refilled once it is empty."""
 
-    def __init__(self, width=8):
-        self._width = width
-        super().__init__({"i": In(stream.Signature(width)), "o": Out(stream.Signature(width))})
+    _SLICE = HalfRateSlice
 
-    def elaborate(self, platform):
-        m = Module()
-        never_reset(m)
-        m.submodules.dut = dut = HalfRateSlice(self._width)
-        connect_ports(m, self, dut)
-        m.submodules.contract = StreamRules(self.o, Assert)
-        naive = _NaiveQueue(m, 1, self.i, self.o)
-        m.d.comb += [
-            Assert(self.o.valid == (naive.level == 1)),
-            Assert(self.i.ready == (naive.level == 0)),
-            Assert(~self.o.valid | (self.o.payload == naive.beats[0])),
-            Cover(self.o.valid & self.o.ready),
-        ]
-        return m
+    def _refills(self, naive):
+        return Assert(self.i.ready == (naive.level == 0)), Cover(self.o.valid & self.o.ready)
 
 
 class SkidBufferSpec(wiring.Component):

@@ -1,20 +1,15 @@
 """Messages of several packets of which nothing has come for long."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
-from amoeba_model.nic.core import IDLE_TIMEOUTS
 from amoeba_model.nic.match_unit import STALLED_TURNS
 
+from amoeba_hw.ages import Ages
 from amoeba_hw.interfaces import RETRANSMISSION
 from amoeba_hw.packed import first_of
 
 __all__ = ["StalledMessages"]
-
-_IDLE_BITS, _TURN_BITS = exact_log2(IDLE_TIMEOUTS), exact_log2(STALLED_TURNS)
-_STALLED = 2
-"""Ticks between which there is at least the whole time of one."""
 
 
 class StalledMessages(wiring.Component):
@@ -27,8 +22,7 @@ class StalledMessages(wiring.Component):
     Members
     -------
     retransmission : RETRANSMISSION, In
-        A message has stalled after STALLED_TURNS times IDLE_TIMEOUTS timeouts times limit + 1, or after up to twice
-        that.
+        A message has stalled when it is old (:class:`Ages`), for STALLED_TURNS turns.
     open : In, a bit per PDC
         The messages.
     changes : In(1)
@@ -52,31 +46,19 @@ class StalledMessages(wiring.Component):
                 "first": Out(range(pdcs)),
             }
         )
-        self._ages = [Signal(range(_STALLED + 1), name=f"age_{number}") for number in range(pdcs)]
-        """Ticks since the latest part."""
-        self._cycles = Signal(32 + _IDLE_BITS)
-        self._turns = Signal(8 + _TURN_BITS)
-        """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 times STALLED_TURNS of them a tick."""
 
     def elaborate(self, platform):
         m = Module()
-        turn, tick, stalled = Signal(), Signal(), Signal(self._pdcs)
-        last_turn = Cat(Const(STALLED_TURNS - 1, _TURN_BITS), self.retransmission.limit)
+        m.submodules.ages = ages = Ages(self._pdcs, STALLED_TURNS)
+        stalled = Signal(self._pdcs)
         m.d.comb += [
-            turn.eq(self._cycles >= self.retransmission.timeout << _IDLE_BITS),
-            tick.eq(turn & (self._turns >= last_turn)),
-            stalled.eq(Cat(age == _STALLED for age in self._ages) & self.open),
+            ages.retransmission.eq(self.retransmission),
+            ages.came.eq(self.changes & self.came),
+            ages.pdc.eq(self.pdc),
+            stalled.eq(ages.old & self.open),
         ]
         m.d.sync += [
-            self._cycles.eq(Mux(turn, 0, self._cycles + 1)),
             self.has_stalled.eq(stalled.any() & ~self.changes),
             self.first.eq(first_of(m, stalled)[1]),
         ]
-        with m.If(turn):
-            m.d.sync += self._turns.eq(Mux(tick, 0, self._turns + 1))
-        for number, age in enumerate(self._ages):
-            with m.If(self.changes & self.came & (self.pdc == number)):
-                m.d.sync += age.eq(0)
-            with m.Elif(tick & (age != _STALLED)):
-                m.d.sync += age.eq(age + 1)
         return m

@@ -1,19 +1,14 @@
 """Target PDCs that are idle, and those of them that are in the middle of a message."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
-from amoeba_model.nic.core import IDLE_TIMEOUTS
 
+from amoeba_hw.ages import Ages
 from amoeba_hw.interfaces import RETRANSMISSION
 from amoeba_hw.packed import first_of
 
 __all__ = ["IdlePdcs"]
-
-_TURN_BITS = exact_log2(IDLE_TIMEOUTS)
-_IDLE = 2
-"""Ticks between which there is at least the whole time of one."""
 
 
 class IdlePdcs(wiring.Component):
@@ -26,7 +21,7 @@ class IdlePdcs(wiring.Component):
     Members
     -------
     retransmission : RETRANSMISSION, In
-        A PDC is idle after IDLE_TIMEOUTS timeouts times limit + 1, or after up to twice that.
+        A PDC is idle when it is old (:class:`Ages`), for one turn.
     counts : In, a bit per PDC
         PDCs that may be idle: used, and not evictable for another reason.
     came, pdc : In
@@ -60,39 +55,28 @@ class IdlePdcs(wiring.Component):
                 "second": Out(range(pdcs)),
             }
         )
-        self._ages = [Signal(range(_IDLE + 1), name=f"age_{number}") for number in range(pdcs)]
-        """Ticks since the PDC's last packet."""
         self._unfinished = Signal(pdcs)
         """PDCs whose last request has no END."""
-        self._cycles = Signal(32 + _TURN_BITS)
-        self._turns = Signal(8)
-        """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 of them a tick."""
 
     def elaborate(self, platform):
         m = Module()
-        turn, tick = Signal(), Signal()
+        m.submodules.ages = ages = Ages(self._pdcs)
         idle, first, second = Signal(self._pdcs), Signal(self._pdcs), Signal(self._pdcs)
         m.d.comb += [
-            turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
-            tick.eq(turn & (self._turns >= self.retransmission.limit)),
-            idle.eq(Cat(age == _IDLE for age in self._ages) & self.counts),
+            ages.retransmission.eq(self.retransmission),
+            ages.came.eq(self.came),
+            ages.pdc.eq(self.pdc),
+            idle.eq(ages.old & self.counts),
             first.eq(idle & ~self._unfinished),
             second.eq(idle & self._unfinished & ~self.refused),
             self.idle.eq(first.any()),
             self.first.eq(first_of(m, first)[1]),
         ]
         m.d.sync += [
-            self._cycles.eq(Mux(turn, 0, self._cycles + 1)),
             self.has_second.eq(second.any()),
             self.second.eq(first_of(m, second)[1]),
         ]
-        with m.If(turn):
-            m.d.sync += self._turns.eq(Mux(tick, 0, self._turns + 1))
-        for number, age in enumerate(self._ages):
-            with m.If(self.came & (self.pdc == number)):
-                m.d.sync += age.eq(0)
-            with m.Elif(tick & (age != _IDLE)):
-                m.d.sync += age.eq(age + 1)
+        for number in range(self._pdcs):
             with m.If(self.resets & (self.pdc == number)):
                 m.d.sync += self._unfinished[number].eq(self.begins)
         return m

@@ -1,5 +1,8 @@
 # amaranth: UnusedElaboratable=no
-"""Stalled messages: each is named when its time is over, and none before, or while anything changes."""
+"""Stalled messages: each is named when its time is over, and none before, or while anything changes.
+
+Covers ``ages.py``.
+"""
 
 import random
 
