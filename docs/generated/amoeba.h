@@ -18,7 +18,7 @@
 #define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
 #define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). */
 #define AMOEBA_DOORBELL_EVENT_ARM 0x010 /* W: As arm, for the event ring; the same interrupt. */
-#define AMOEBA_DOORBELL_RECEIVE_TAIL 0x014 /* W: Producer index of the receive ring (16 bits): the doorbell. */
+#define AMOEBA_DOORBELL_RECEIVE_TAIL 0x014 /* W: Producer index of the receive ring (16 bits): the doorbell. Like the next one, ignored by a NIC without messages. */
 #define AMOEBA_DOORBELL_SLOT_RELEASE 0x018 /* W: Number of an unexpected slot that the driver is done with (16 bits). */
 
 /* Every block begins with these; offsets below are from the start of the block. */
@@ -43,7 +43,7 @@
 #define AMOEBA_DEVICE_RETRANSMIT_LIMIT 0x044 /* RW: Timeouts in a row after which a PDC is given up. */
 #define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory, or 0: none; a multiple of 64: lower bits stay zero. */
 #define AMOEBA_DEVICE_ANSWER_BASE_HIGH 0x04c /* RW: The same, high half. */
-#define AMOEBA_DEVICE_RECEIVES 0x050 /* R: Receives that may be posted, per context. */
+#define AMOEBA_DEVICE_RECEIVES 0x050 /* R: Receives that may be posted, per context; 0: the NIC refuses messages. */
 #define AMOEBA_DEVICE_UNEXPECTED 0x054 /* R: Unexpected slots, per context. */
 #define AMOEBA_DEVICE_EVENT_COUNTERS 0x058 /* R: Event counters, number 0 (none) included. */
 #define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory, or 0: not written; a multiple of 64: lower bits stay zero. */

@@ -111,7 +111,7 @@ class Core(wiring.Component):
             }
         )
         self.registers = RegisterBank(parameters)
-        self.initiator = Initiator(parameters) if parameters.peers else AbsentInitiator(parameters)
+        self.initiator = Initiator(parameters) if parameters.has_initiator else AbsentInitiator(parameters)
         self.target = Target(parameters)
         self.memory = MemoryEngine(parameters)
         self.transmitter = FrameTransmitter(parameters)
@@ -214,11 +214,12 @@ class Core(wiring.Component):
 
     def _connect_reads(self, m):
         clients = {
-            **(self._initiator_reads(m) if self._parameters.peers else {}),
+            **(self._initiator_reads(m) if self._parameters.has_initiator else {}),
             Requester.LINE_TABLE: (self.memory.line_reads, self.memory.line_data),
             Requester.ANSWER_FETCH: (self.target.answer_reads, self.target.answer_data),
-            Requester.RECEIVE_FETCH: (self.target.receive_reads, self.target.receive_data),
         }
+        if self._parameters.has_messages:
+            clients[Requester.RECEIVE_FETCH] = self.target.receive_reads, self.target.receive_data
         users = [user for user in READERS if user in clients]
         m.submodules.read_hub = hub = ReadHub(
             self._parameters.data_width, users, outstanding=2 * DESCRIPTOR_READS + 2 * self._parameters.lines
@@ -250,7 +251,7 @@ class Core(wiring.Component):
         for index, source in enumerate((self.initiator, self.target)):
             connect_streams(m, source.counts, self.counters.orders[index])
         clients = {
-            **(self._initiator_writes(m) if self._parameters.peers else {}),
+            **(self._initiator_writes(m) if self._parameters.has_initiator else {}),
             Requester.LINE_TABLE: (self.memory, "line_writes"),
             Requester.ANSWER_WRITER: (self.target, "answer_writes"),
             Requester.EVENT_WRITER: (self.target, "event_writes"),

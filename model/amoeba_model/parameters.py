@@ -41,7 +41,8 @@ class NicParameters:
     lines: int = 256
     """Lines (of ``data_width`` bits) that the memory pipeline holds in flight."""
     receives: int = 64
-    """Receives that a context may have posted; a power of two, at least 2."""
+    """Receives that a context may have posted; a power of two, at least 2. With 0, and 0 as ``unexpected``, the NIC
+    has no message matching: it refuses peers' messages."""
     unexpected: int = 64
     """Messages that a context may keep until a receive comes; a power of two, at least 2."""
     event_counters: int = 64
@@ -58,7 +59,7 @@ class NicParameters:
     def __post_init__(self) -> None:
         if self.data_width not in (128, 256, 512):
             raise ValueError(f"data_width must be 128, 256 or 512, got {self.data_width}")
-        for name in ("keys", "target_pdcs", "window", "lines", "receives", "unexpected", "event_counters"):
+        for name in ("keys", "target_pdcs", "window", "lines", "event_counters"):
             if not _power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
         if self.peers and not _power_of_two(self.peers):
@@ -66,8 +67,11 @@ class NicParameters:
         if self.window > _MAX_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MAX_SYN_PACKETS}, got {self.window}")
         for name in ("receives", "unexpected"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value and not (_power_of_two(value) and value >= 2):
+                raise ValueError(f"{name} must be 0 or a power of two from 2 on, got {value}")
+        if bool(self.receives) != bool(self.unexpected):
+            raise ValueError(f"unexpected must be 0 if receives is, and only then, got {self.unexpected}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
         if not 0 <= self.out_of_order_entries <= 256:
@@ -87,6 +91,11 @@ class NicParameters:
     def has_initiator(self) -> bool:
         """Whether the NIC can send requests."""
         return self.peers > 0
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether the NIC can receive messages."""
+        return self.receives > 0
 
     @property
     def reserved_pdcs(self) -> range:
@@ -114,9 +123,10 @@ _TINY = NicParameters(
     lines=16, receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
     ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
 )  # fmt: skip
-BUILDS: dict[str, NicParameters] = {"full": NicParameters(), "tiny": _TINY, "node": replace(_TINY, peers=0)}
+_NODE = replace(_TINY, peers=0, receives=0, unexpected=0)
+BUILDS: dict[str, NicParameters] = {"full": NicParameters(), "tiny": _TINY, "node": _NODE}
 """NICs that have names. ``full`` has everything. ``tiny`` is built in a small part of the time; its atomics are of
-64-bit integers, without products. ``node`` is ``tiny`` without an initiator: memory that others use."""
+64-bit integers, without products. ``node`` is ``tiny`` without an initiator and messages: memory that others use."""
 
 
 def known_builds() -> str:

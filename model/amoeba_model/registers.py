@@ -32,6 +32,7 @@ __all__ = [
     "PlacedBlock",
     "TargetPdcState",
     "bar_blocks",
+    "ignored_doorbells",
     "key_slots",
 ]
 
@@ -206,10 +207,26 @@ DOORBELL_REGISTERS = (
     ),
     Register("event_head", 0xC, Access.W, "Consumer index of the event ring (16 bits)."),
     Register("event_arm", 0x10, Access.W, "As arm, for the event ring; the same interrupt."),
-    Register("receive_tail", 0x14, Access.W, "Producer index of the receive ring (16 bits): the doorbell."),
+    Register(
+        "receive_tail",
+        0x14,
+        Access.W,
+        "Producer index of the receive ring (16 bits): the doorbell. Like the next one, ignored by a NIC without "
+        "messages.",
+    ),
     Register("slot_release", 0x18, Access.W, "Number of an unexpected slot that the driver is done with (16 bits)."),
 )
 """Registers of one doorbell page; context c has its page at DOORBELL_PAGE + c * DOORBELL_PAGE_SIZE."""
+
+
+_OF_INITIATOR = frozenset({"transmit_tail", "completion_head", "arm"})
+_OF_MATCHER = frozenset({"receive_tail", "slot_release"})
+
+
+def ignored_doorbells(parameters: NicParameters) -> frozenset[str]:
+    """Return the names of the doorbell registers that a build ignores: it lacks the part which they are for."""
+    initiator = frozenset() if parameters.has_initiator else _OF_INITIATOR
+    return initiator | (frozenset() if parameters.has_messages else _OF_MATCHER)
 
 
 def key_slots(key: int, table_size: int) -> Iterator[int]:
@@ -273,7 +290,7 @@ def _device_block() -> RegisterBlock:
                 "answer", 0x48, "Answer memory: target_pdcs * window * payload bytes of host memory, or 0: none"
             ),
             _rw("answer_base_high", 0x4C, "The same, high half."),
-            _ro("receives", 0x50, "Receives that may be posted, per context."),
+            _ro("receives", 0x50, "Receives that may be posted, per context; 0: the NIC refuses messages."),
             _ro("unexpected", 0x54, "Unexpected slots, per context."),
             _ro("event_counters", 0x58, "Event counters, number 0 (none) included."),
             _base_low(

@@ -44,3 +44,8 @@ def test_the_largest_window_is_what_a_packet_with_syn_can_count():
 def test_a_nic_without_peers_has_no_initiator():
     assert not NicParameters(peers=0).has_initiator
     assert NicParameters(peers=1).has_initiator
+
+
+def test_a_nic_without_receives_and_unexpected_messages_has_no_messages():
+    assert not NicParameters(receives=0, unexpected=0).has_messages
+    assert NicParameters(receives=2, unexpected=2).has_messages

@@ -409,20 +409,27 @@ def connect(
     make_target: Callable[[NicParameters], SimulatedDevice],
     parameters: NicParameters | None = None,
     latency: int = Network.DEFAULT_LATENCY,
+    *,
+    target_parameters: NicParameters | None = None,
 ) -> Pair:
-    """Two devices on a network, with a context and a peer on each side."""
+    """Two devices on a network, with a context and a peer on each side that has an initiator.
+
+    ``parameters`` are those of both, unless the target has its own.
+    """
     parameters = parameters or NicParameters()
     network = Network(latency)
     nics = []
-    for number, make in enumerate((make_initiator, make_target), start=1):
+    builds = (parameters, target_parameters or parameters)
+    for number, (make, build) in enumerate(zip((make_initiator, make_target), builds, strict=True), start=1):
         mac = 0x0200_0000_0000 | number
-        device = make(parameters)
+        device = make(build)
         network.attach(device, mac.to_bytes(6, "big"))
-        nics.append(RawNic(device, mac, 0x0A00_0000 | number, parameters))
+        nics.append(RawNic(device, mac, 0x0A00_0000 | number, build))
     initiator, target = nics
     local, remote = initiator.context(), target.context()
     initiator.peer(0, remote)
-    target.peer(0, local, initial_psn=0x2000)
+    if target.parameters.has_initiator:
+        target.peer(0, local, initial_psn=0x2000)
     initiator.settle()
     target.settle()
     return Pair(network, initiator, target, local, remote)

@@ -9,7 +9,7 @@ import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.parameters import NicParameters
+from amoeba_model.parameters import BUILDS
 from amoeba_model.registers import ContextControl, Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode, encode
 from amoeba_model.wire.uet import NackCode, ReturnCode
@@ -17,7 +17,7 @@ from amoeba_model.wire.uet import NackCode, ReturnCode
 from tests.support.devices import DEVICES
 from tests.support.frame_fuzz import Attacker
 from tests.support.out_of_order_entries import throw_away_kept
-from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic
+from tests.support.raw_driver import Buffer, Pair, RawContext, RawNic, connect
 
 pytestmark = [pytest.mark.long, pytest.mark.ci]
 
@@ -118,6 +118,25 @@ def test_any_frames_from_strangers_disturb_nobody(device_pair: Pair, seed: int) 
     assert_every_frame_is_counted_once(pair, delivered)
 
 
+@pytest.mark.parametrize("kind", DEVICES)
+def test_frames_from_strangers_disturb_no_work_on_a_memory_node(kind: str) -> None:
+    pair = connect(DEVICES["model"], DEVICES[kind], BUILDS["tiny"], target_parameters=BUILDS["node"])
+    work = HonestWork(pair)
+    attacker, arena = attacker_of(pair.target, pair.remote, 5)
+    for _ in range(40):
+        for _ in range(12):
+            deliver(pair.target, attacker.frame())
+        work.go_on()
+    pair.run(50)
+    work.check()
+    assert arena[:SIZE] == arena[2 * SIZE :] == b"\xa5" * SIZE
+    assert pair.target.device.faults() == []
+    assert pair.target.counter(Counter.MESSAGES_MATCHED) == pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 0
+    assert_every_frame_is_counted_once(pair, 480)
+    for nic in (pair.initiator, pair.target):
+        nic.device.close()  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_storms_of_old_frames_in_the_name_of_the_other_side_change_nothing(device_pair: Pair, seed: int) -> None:
     """Answers, NACKs, requests and CLOSEs for psns that are long past, in a PDC that is in use."""
@@ -157,12 +176,16 @@ def test_storms_of_old_frames_in_the_name_of_the_other_side_change_nothing(devic
 # Model and RTL, frame by frame
 
 
-def judged_by(kind: str, seed: int, count: int) -> tuple[list[tuple[Any, ...]], bytes, dict[str, int]]:
+def judged_by(
+    kind: str, seed: int, count: int, build: str = "full"
+) -> tuple[list[tuple[Any, ...]], bytes, dict[str, int]]:
     """The frames of a NIC, its memory afterwards, and its counters."""
-    parameters = NicParameters()
+    parameters = BUILDS[build]
     device = DEVICES[kind](parameters)
     nic = RawNic(device, 0x0200_0000_0001, 0x0A00_0001, parameters)
     context = nic.context(event_size=12)
+    if not parameters.has_messages:  # what the context would need for them changes nothing
+        nic.set_wide("contexts", 0, unexpected_base=nic.buffer(SIZE).address)
     nic.answer_memory()
     attacker, arena = attacker_of(nic, context, seed)
     sent: list[tuple[Any, ...]] = []
@@ -193,9 +216,18 @@ def test_a_model_judges_frames_of_every_kind() -> None:
                                                      Counter.DUPLICATES, Counter.EVENTS)}  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_rtl_and_model_judge_any_frame_alike(seed: int) -> None:
-    expected, actual = judged_by("model", seed, 200), judged_by("rtl", seed, 200)
+def test_a_model_of_a_memory_node_refuses_the_messages_of_strangers() -> None:
+    sent, _, counters = judged_by("model", 3, 600, "node")
+    codes = Multiset(decoded.header.return_code for decoded in (decode(data) for _, data in sent))
+    assert codes[ReturnCode.OK] > 10
+    assert codes[ReturnCode.UNSUPPORTED_OP] > 10
+    assert ReturnCode.NO_MATCH not in codes
+    assert counters[Counter.MESSAGES_UNEXPECTED.name] == 0
+
+
+@pytest.mark.parametrize(("build", "seed"), [("full", 0), ("full", 1), ("node", 2), ("node", 3)])
+def test_rtl_and_model_judge_any_frame_alike(build: str, seed: int) -> None:
+    expected, actual = judged_by("model", seed, 200, build), judged_by("rtl", seed, 200, build)
     for ours, theirs in zip(actual[0], expected[0], strict=False):
         assert ours == theirs, f"frame {min(ours[0], theirs[0])} of Attacker({seed}): {ours[1].hex()}"
     assert len(actual[0]) == len(expected[0])

@@ -173,6 +173,13 @@ class Nic:
         """Return one of the NIC's counters since reset."""
         return self.registers.read("counters", "value", counter)
 
+    def require_messages(self) -> None:
+        """Raise FI_EOPNOTSUPP if the NIC receives no messages."""
+        if not self.parameters.has_messages:
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"{self.device.name} has no receives: it refuses the messages that peers send"
+            )
+
     def set_address(self, mac: bytes, ip: int) -> None:
         self.registers.write_wide("device", "mac", int.from_bytes(mac, "big"))
         self.registers.write("device", "ip", ip)

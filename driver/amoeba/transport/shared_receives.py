@@ -131,11 +131,12 @@ class _SharedDispatch(Dispatch):
 class SharedReceives:
     """Receives in a context of their own; ``entries`` that nobody has read may wait before peers are held back.
 
-    Raises FI_ENOSPC if the NIC has no context left, FI_EOPNOTSUPP if it has no initiator.
+    Raises FI_ENOSPC if the NIC has no context left, FI_EOPNOTSUPP if it has no initiator or no receives.
     """
 
     def __init__(self, domain: ProtectionDomain, entries: int) -> None:
         domain.nic.peers.require_initiator()
+        domain.nic.require_messages()
         self.shares: dict[int, Share] = {}
         """By number of the context that they are for, in the order in which these joined."""
         self.context = context = Context(domain, domain.nic.contexts.take_last())

@@ -16,6 +16,7 @@ from amoeba_model.registers import (
     Counter,
     PeerFlags,
     bar_blocks,
+    ignored_doorbells,
 )
 
 from amoeba_hw.host.axi_lite import register_access
@@ -40,15 +41,15 @@ ADDRESS_WIDTH = (BAR_SIZE - 1).bit_length()
 EVENT_DEPTH = 16
 
 _DOORBELLS = {
-    "transmit_tails": "transmit_tail",
-    "completion_heads": "completion_head",
-    "arms": "arm",
-    "event_heads": "event_head",
-    "event_arms": "event_arm",
-    "receive_tails": "receive_tail",
+    "transmit_tails": ("transmit_tail", RING_INDEX),
+    "completion_heads": ("completion_head", RING_INDEX),
+    "arms": ("arm", RING_INDEX),
+    "event_heads": ("event_head", RING_INDEX),
+    "event_arms": ("event_arm", RING_INDEX),
+    "receive_tails": ("receive_tail", RING_INDEX),
+    "slot_releases": ("slot_release", SLOT_RELEASE),
 }
-"""Doorbell register behind each RING_INDEX stream."""
-
+"""Doorbell register behind each stream, and the payload: a context, and what was written."""
 
 _PEER_FLAGS = {"valid": PeerFlags.VALID, "relative": PeerFlags.RELATIVE}
 """Bit of the peer table's ``flags`` behind each member of PEER that is one."""
@@ -87,6 +88,7 @@ class RegisterBank(wiring.Component):
         Where the event counters lie in host memory, or 0.
     transmit_tails, completion_heads, arms, event_heads, event_arms, receive_tails : RING_INDEX streams
     slot_releases : SLOT_RELEASE stream
+        Of doorbells that the build ignores, nothing comes.
     counter_clears : stream of 8 bits
         Numbers of event counters to set to zero.
     counter_admissions : COUNTER_ADMISSION stream
@@ -118,8 +120,7 @@ class RegisterBank(wiring.Component):
                 "retransmission": Out(RETRANSMISSION),
                 "answer_base": Out(64),
                 "counter_base": Out(64),
-                **{name: Out(stream.Signature(RING_INDEX)) for name in _DOORBELLS},
-                "slot_releases": Out(stream.Signature(SLOT_RELEASE)),
+                **{name: Out(stream.Signature(payload)) for name, (_, payload) in _DOORBELLS.items()},
                 "counter_clears": Out(stream.Signature(8)),
                 "counter_admissions": Out(stream.Signature(COUNTER_ADMISSION)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
@@ -268,11 +269,11 @@ class RegisterBank(wiring.Component):
         in_pages = (address >= DOORBELL_PAGE) & (address < pages_end)
         context = (address - DOORBELL_PAGE)[page_bits:]
         offsets = {register.name: register.offset for register in DOORBELL_REGISTERS}
-        for name, register in _DOORBELLS.items():
+        ignored = ignored_doorbells(self._parameters)
+        for name, (register, payload) in _DOORBELLS.items():
             selected = in_pages & (address[:page_bits] == offsets[register])
-            yield name, selected, (("context", context), ("index", value))
-        released = in_pages & (address[:page_bits] == offsets["slot_release"])
-        yield "slot_releases", released, (("context", context), ("slot", value))
+            if register not in ignored:
+                yield name, selected, tuple(zip(payload.members, (context, value), strict=True))
         blocks = {placed.block.name: placed for placed in self._blocks}
         stored = address == blocks["keys"].address("store")
         yield "key_stores", stored, (("slot", value), ("entry", self._key_entry()))

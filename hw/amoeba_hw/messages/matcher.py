@@ -21,10 +21,37 @@ from amoeba_hw.request_records import (
 )
 from amoeba_hw.stream import connect_streams
 
-__all__ = ["Matcher"]
+__all__ = ["Matcher", "matcher_members"]
 
 _PLACES = 64
 """Receive descriptors of one context that are read ahead: at 8 cycles each, enough for 400 cycles of host latency."""
+
+
+def matcher_members(parameters):
+    """Members of a Matcher."""
+    contexts, width = parameters.contexts, parameters.data_width
+    return {
+        "contexts": In(CONTEXT).array(contexts),
+        "generations": In(GENERATION_BITS).array(contexts),
+        "retransmission": In(RETRANSMISSION),
+        "receive_tails": In(stream.Signature(RING_INDEX)),
+        "slot_releases": In(stream.Signature(SLOT_RELEASE)),
+        "receive_reads": Out(stream.Signature(READ_REQUEST)),
+        "receive_data": In(stream.Signature(read_beat(width))),
+        "fetches": Out(PASSAGE),
+        "checked": In(stream.Signature(CHECKED_REQUEST)),
+        "matched": Out(stream.Signature(CHECKED_REQUEST)),
+        "event_credit": In(contexts),
+        "event_reserve": Out(EVENT_CLAIM),
+        "event_release": Out(EVENT_CLAIM),
+        "slot_reserve": In(EVENT_CLAIM),
+        "slot_open": Out(contexts),
+        "receive_question": In(RECEIVE_QUESTION),
+        "receive_reply": Out(RECEIVE_REPLY),
+        "message_accepted": In(1),
+        "count_messages_matched": Out(1),
+        "count_messages_unexpected": Out(1),
+    }
 
 
 class Matcher(wiring.Component):
@@ -84,31 +111,7 @@ class Matcher(wiring.Component):
 
     def __init__(self, parameters):
         self._parameters = parameters
-        contexts, width = parameters.contexts, parameters.data_width
-        super().__init__(
-            {
-                "contexts": In(CONTEXT).array(contexts),
-                "generations": In(GENERATION_BITS).array(contexts),
-                "retransmission": In(RETRANSMISSION),
-                "receive_tails": In(stream.Signature(RING_INDEX)),
-                "slot_releases": In(stream.Signature(SLOT_RELEASE)),
-                "receive_reads": Out(stream.Signature(READ_REQUEST)),
-                "receive_data": In(stream.Signature(read_beat(width))),
-                "fetches": Out(PASSAGE),
-                "checked": In(stream.Signature(CHECKED_REQUEST)),
-                "matched": Out(stream.Signature(CHECKED_REQUEST)),
-                "event_credit": In(contexts),
-                "event_reserve": Out(EVENT_CLAIM),
-                "event_release": Out(EVENT_CLAIM),
-                "slot_reserve": In(EVENT_CLAIM),
-                "slot_open": Out(contexts),
-                "receive_question": In(RECEIVE_QUESTION),
-                "receive_reply": Out(RECEIVE_REPLY),
-                "message_accepted": In(1),
-                "count_messages_matched": Out(1),
-                "count_messages_unexpected": Out(1),
-            }
-        )
+        super().__init__(matcher_members(parameters))
 
     def elaborate(self, platform):
         m = Module()

@@ -7,7 +7,14 @@ from amoeba_model.descriptors import ANSWER_INLINE_SIZE, RENDEZVOUS, EventFlags,
 from amoeba_model.opcodes import Op
 from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
-from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
+from amoeba_model.wire.uet import (
+    CSWAP_VALUES_SIZE,
+    MESSAGE_REQUESTS,
+    RequestOpcode,
+    ReturnCode,
+    SemanticControl,
+    SesFlags,
+)
 
 from amoeba_hw.byte_order import SWAP_BITS
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
@@ -224,22 +231,29 @@ class RequestChecker(wiring.Component):
 
     def _decode_opcode(self, header):
         opcode, kind, message = header.opcode, self._decoded.kind, self._decoded.message
+        has_messages = self._parameters.has_messages
         starts, ends = message_extent(header)
         divided = ~(starts & ends) & ~gives_up(header)
+        is_one = is_message(header) & has_messages
+
+        def among(*opcodes):
+            """Whether the opcode is one of these; a NIC without messages knows none of theirs."""
+            return opcode.matches(*(each for each in opcodes if has_messages or each not in MESSAGE_REQUESTS))
+
         return [
-            kind.writes.eq((opcode == RequestOpcode.WRITE.value) | opcode.matches(*_SENDS)),
+            kind.writes.eq(among(RequestOpcode.WRITE.value, *_SENDS)),
             kind.reads.eq(opcode == RequestOpcode.READ.value),
-            kind.base.eq(opcode.matches(*BASE_ATOMICS)),
-            kind.fetching.eq(opcode.matches(RequestOpcode.FETCHING_ATOMIC.value, *FETCH_ATOMICS)),
+            kind.base.eq(among(*BASE_ATOMICS)),
+            kind.fetching.eq(among(RequestOpcode.FETCHING_ATOMIC.value, *FETCH_ATOMICS)),
             kind.vendor.eq(opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC.value),
             kind.divided.eq(divided & is_divisible(opcode)),
             kind.indivisible.eq(divided & ~is_divisible(opcode)),
             kind.gives_up.eq(gives_up(header)),
-            message.valid.eq(is_message(header)),
-            message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
-            message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
-            message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
-            message.divided.eq(is_message(header) & divided),
+            message.valid.eq(is_one),
+            message.tagged.eq(is_one & ~opcode.matches(*_UNTAGGED)),
+            message.rendezvous.eq(among(*_RENDEZVOUS)),
+            message.atomic.eq(is_one & ~opcode.matches(*_SENDS)),
+            message.divided.eq(is_one & divided),
             message.ends.eq(ends),
             *(
                 message[name].eq(self.located.p.request[name])

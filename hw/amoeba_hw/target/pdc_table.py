@@ -118,6 +118,7 @@ class PdcTable(wiring.Component):
         self._window = parameters.window
         self._out_of_order_entries = parameters.out_of_order_entries
         self._contexts = parameters.contexts
+        self._has_messages = parameters.has_messages
         self._reserved = parameters.reserved_pdcs
         if self._pdcs < 2:
             raise ValueError(f"Expected at least two target PDCs, got {self._pdcs}")
@@ -333,12 +334,13 @@ class PdcTable(wiring.Component):
 
     def _elaborate_receiver(self, m, header):
         """Note the receiver of a message while it is taken; other requests need nothing but their own context's."""
+        message = is_message(header) & self._has_messages
         m.d.sync += [
-            self._is_message.eq(is_message(header)),
+            self._is_message.eq(message),
             self._receiver.eq(header.resource_index),
             self._has_receiver.eq(1),
         ]
-        with m.If(is_message(header)), m.Switch(header.resource_index):
+        with m.If(message), m.Switch(header.resource_index):
             for context, receiver in enumerate(self.receivers):
                 with m.Case(context):
                     m.d.sync += [self._receiver.eq(receiver.context), self._has_receiver.eq(receiver.valid)]

@@ -25,6 +25,7 @@ from amoeba_hw.interfaces import (
     read_beat,
     write_beat,
 )
+from amoeba_hw.messages.absent import AbsentMatcher
 from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
 from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
@@ -180,7 +181,7 @@ class Target(wiring.Component):
         parameters = self._parameters
         m.submodules.pdcs = pdcs = PdcTable(parameters)
         m.submodules.receivers = receivers = Receivers(parameters.contexts)
-        m.submodules.matcher = matcher = Matcher(parameters)
+        m.submodules.matcher = matcher = (Matcher if parameters.has_messages else AbsentMatcher)(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
         m.submodules.results_skid = results = SkidBuffer(packet_beat(parameters.data_width))
         m.submodules.sender = sender = AnswerSender(parameters)

@@ -104,6 +104,7 @@ class RequestChecker:
 
     def __init__(self, core: Core, capabilities: Capabilities, contexts: list[Context], keys: KeyTable) -> None:
         self._payload = core.parameters.payload
+        self._has_messages = core.parameters.has_messages
         self._capabilities = capabilities
         self._contexts = contexts
         self._keys = keys
@@ -152,6 +153,8 @@ class RequestChecker:
     def _understand(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """Check opcode, operation, datatype and size."""
         opcode, length = header.opcode, header.request_length
+        if not self._has_messages and opcode in _MESSAGES:
+            return ReturnCode.UNSUPPORTED_OP
         if opcode == _WRITE or opcode in _SENDS:
             rights = _WRITE_RIGHT if opcode == _WRITE else _NO_RIGHTS
             if header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:

@@ -1,5 +1,6 @@
 """``TargetCredits``: event entries and unexpected slots, of which a request needs some before it is accepted."""
 
+from amoeba_model.nic.core import Core
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.tables import Context
@@ -20,7 +21,8 @@ class TargetCredits:
     be reserved between the question and the use.
     """
 
-    def __init__(self, contexts: list[Context], events: EventWriter, matcher: Matcher) -> None:
+    def __init__(self, core: Core, contexts: list[Context], events: EventWriter, matcher: Matcher) -> None:
+        self._messages: frozenset[int] = _MESSAGES if core.parameters.has_messages else frozenset()
         self._contexts = contexts
         self._events = events
         self._matcher = matcher
@@ -33,7 +35,7 @@ class TargetCredits:
 
         ``data_pending``: the request that its PDC has begun has immediate data. The event is written at the end.
         """
-        is_message = header.opcode in _MESSAGES
+        is_message = header.opcode in self._messages
         if is_message and not header.flags & _START:
             return True  # the entry is kept for it since its message began
         has_data = data_pending if not header.flags & _START else bool(header.flags & _HEADER_DATA)

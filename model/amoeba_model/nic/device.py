@@ -1,7 +1,6 @@
 """The ``model`` device: the specification as a NIC that runs in process."""
 
 from collections import deque
-from collections.abc import Callable
 from typing import NoReturn
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
@@ -29,7 +28,7 @@ from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.nic.target import Target
 from amoeba_model.nic.timing import RECEIVE
 from amoeba_model.parameters import NicParameters
-from amoeba_model.registers import DOORBELL_PAGE, Counter
+from amoeba_model.registers import DOORBELL_PAGE, Counter, ignored_doorbells
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["ModelDevice"]
@@ -71,7 +70,7 @@ class ModelDevice(SimulatedDevice):
         events = EventWriter(core, host, self._interrupts, self._contexts)
         answers = AnswerStore(core, host)
         self._matcher = matcher = Matcher(core, host, self._contexts, events)
-        target_pdcs = PdcTable(core, TargetCredits(self._contexts, events, matcher), answers)
+        target_pdcs = PdcTable(core, TargetCredits(core, self._contexts, events, matcher), answers)
         self._target = Target(
             core,
             target_pdcs,
@@ -90,22 +89,16 @@ class ModelDevice(SimulatedDevice):
         self._doorbells = DoorbellPages(
             self._contexts,
             {
-                **self._initiator_doorbells(),
+                "transmit_tail": self._initiator.ring_doorbell,
+                "completion_head": self._initiator.consume,
+                "arm": self._initiator.completions.arm,
                 "event_head": events.consume,
                 "event_arm": events.arm,
                 "receive_tail": matcher.ring_doorbell,
                 "slot_release": matcher.release_slot,
             },
+            ignored_doorbells(self.parameters),
         )
-
-    def _initiator_doorbells(self) -> dict[str, Callable[[Context, int], None]]:
-        initiator = self._initiator
-        doorbells: dict[str, Callable[[Context, int], None]] = {
-            "transmit_tail": initiator.ring_doorbell,
-            "completion_head": initiator.consume,
-            "arm": initiator.completions.arm,
-        }
-        return doorbells if self.parameters.has_initiator else dict.fromkeys(doorbells, _ignore)
 
     @property
     def name(self) -> str:
@@ -305,7 +298,3 @@ class ModelDevice(SimulatedDevice):
 
     def _refuse(self) -> NoReturn:
         raise DeviceClosedError(f"{self._name} is closed")
-
-
-def _ignore(context: Context, index: int) -> None:
-    """Do nothing, as a NIC without an initiator does when the initiator's doorbells ring."""

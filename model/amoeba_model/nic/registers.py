@@ -219,10 +219,16 @@ class RegisterBank:
 class DoorbellPages:
     """One page per context; pages of contexts that do not exist swallow writes. Everything reads as zero."""
 
-    def __init__(self, contexts: list[Context], handlers: dict[str, Callable[[Context, int], None]]) -> None:
-        """``handlers`` has a function of (context, 16-bit index) for each of the DOORBELL_REGISTERS."""
+    def __init__(
+        self, contexts: list[Context], handlers: dict[str, Callable[[Context, int], None]], ignored: frozenset[str]
+    ) -> None:
+        """``handlers`` has a function of (context, 16-bit index) for each of the DOORBELL_REGISTERS.
+
+        The ``ignored`` ones swallow writes, too.
+        """
         self._contexts = contexts
-        self._handlers = {register.offset: handlers[register.name] for register in DOORBELL_REGISTERS}
+        obeyed = [register for register in DOORBELL_REGISTERS if register.name not in ignored]
+        self._handlers = {register.offset: handlers[register.name] for register in obeyed}
 
     def write(self, offset: int, value: int) -> None:
         page, register = divmod(offset - DOORBELL_PAGE, DOORBELL_PAGE_SIZE)

@@ -1,4 +1,4 @@
-"""NICs without an initiator: others reach their memory, and they send nothing but answers."""
+"""Memory nodes: others reach their memory, and they send nothing but answers and receive no messages."""
 
 import contextlib
 import random
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from amoeba import (
     AddressVector,
+    AtomicMsg,
     BindFlags,
     Caps,
     CompletionQueue,
@@ -20,6 +21,9 @@ from amoeba import (
     FabricError,
     MemoryRegion,
     MrAccess,
+    Op,
+    OpFlags,
+    RmaIoc,
     UnsupportedError,
     open_cluster,
     ucp,
@@ -137,12 +141,12 @@ def test_every_operation_on_a_lossy_link_has_the_results_of_the_specification(ki
 
 
 @pytest.mark.timeout(1200)
-def test_what_an_initiator_would_obey_has_no_effect(kind):
+def test_what_an_initiator_or_a_matcher_would_obey_has_no_effect(kind):
     with pair_of(kind) as pair:
         host, nic = pair.fabric.nics
         device = nic.device
         before = nic.counters()
-        for register in DOORBELL_REGISTERS[:3]:
+        for register in (each for each in DOORBELL_REGISTERS if not each.name.startswith("event")):
             for value in (0, 1, 5, 0xFFFF):
                 device.write(DOORBELL_PAGE + register.offset, value)
         # An acknowledgement with data and a NACK of what the node never sent.
@@ -165,6 +169,8 @@ def test_the_registers_say_that_there_is_no_initiator(pair):
     names = [[placed.block.name for placed in each.blocks] for each in (host, nic)]
     assert names[1] == [name for name in names[0] if name != "peers"]
     assert names[1] == [placed.block.name for placed in bar_blocks(NODE)]
+    assert nic.registers.read("device", "receives") == nic.registers.read("device", "unexpected") == 0
+    assert not nic.parameters.has_messages
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -197,11 +203,36 @@ def test_an_endpoint_with_known_addresses_is_refused_and_leaves_its_context(pair
         refused(lambda: domain.endpoint(cq=queue, av=addresses))
 
 
-def test_a_message_to_it_ends_with_an_error(pair):
-    pair.endpoint.send(bytes(8), pair.node)
-    with pytest.raises(ErrorAvailableError):
-        pair.queue.sread(1)
-    assert pair.queue.readerr().err is Errno.FI_ESHUTDOWN
+ONE = np.ones(1, np.uint64)
+LONG = bytes(2 * HOST.payload)
+MESSAGES: dict[str, Callable[[Pair], object]] = {
+    "send": lambda pair: pair.endpoint.send(bytes(8), pair.node),
+    "senddata": lambda pair: pair.endpoint.senddata(bytes(8), 7, pair.node),
+    "tsend": lambda pair: pair.endpoint.tsend(bytes(8), pair.node, 5),
+    "a long send": lambda pair: pair.endpoint.send(LONG, pair.node),
+    "a long tsend": lambda pair: pair.endpoint.tsend(LONG, pair.node, 5),
+    "a tagged atomic": lambda pair: pair.endpoint.atomicmsg(
+        AtomicMsg([ONE], pair.node, [RmaIoc(0, 1, 5)], Op.FI_SUM), OpFlags.FI_TAGGED
+    ),
+}
+
+
+@pytest.mark.timeout(1200)
+def test_each_message_to_it_ends_with_an_error_and_nothing_else_is_lost(kind):
+    with pair_of(kind) as pair:
+        place = pair.region.address, pair.region.key
+        for number, post in enumerate(MESSAGES.values(), start=1):
+            post(pair)
+            pair.endpoint.fetch_atomic(ONE, np.zeros_like(ONE), pair.node, *place, Op.FI_SUM)
+            with pytest.raises(ErrorAvailableError):
+                pair.queue.sread(1)
+            assert pair.queue.readerr().err is Errno.FI_EOPNOTSUPP
+            pair.queue.sread(1)
+            assert pair.memory[0] == number
+        counters = pair.fabric.nics[1].counters()
+    assert counters[Counter.REFUSED_REQUESTS] == len(MESSAGES)
+    assert counters[Counter.MESSAGES_MATCHED] == counters[Counter.MESSAGES_UNEXPECTED] == 0
+
 
 
 def test_it_is_offered_for_memory_alone(pair):
@@ -246,6 +277,7 @@ def test_info_tells_and_a_program_on_it_ends_with_one_line():
     told = runner.invoke(app, ["info", "--build", "node", "-v"])
     assert told.exit_code == 0, told.output
     assert "none: no initiator" in told.output
+    assert "none: peers' messages are refused" in told.output
     result = runner.invoke(app, ["gups", "--build", "node", "--table-size", "4"])
     assert result.exit_code == 1
     assert "has no initiator" in result.output

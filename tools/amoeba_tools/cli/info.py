@@ -121,6 +121,7 @@ def _sizes(nic: Nic) -> Table:
         ("endpoint contexts", f"{parameters.contexts}"),
         ("keys", f"{parameters.keys}"),
         ("peers", f"{parameters.peers}" if parameters.has_initiator else "none: no initiator"),
+        ("receives per context", _receives(nic)),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
         ("an unreachable peer fails after", _patience(nic)),
@@ -128,6 +129,13 @@ def _sizes(nic: Nic) -> Table:
         ("contexts reach each other's memory", "no" if nic.device.isolates_contexts else "yes: one address space"),
     )
     return facts_table(nic.device.name, facts)
+
+
+def _receives(nic: Nic) -> str:
+    parameters = nic.parameters
+    if not parameters.has_messages:
+        return "none: peers' messages are refused"
+    return f"{parameters.receives} posted, {parameters.unexpected} unexpected messages"
 
 
 def _patience(nic: Nic) -> str:
@@ -144,7 +152,9 @@ def _host_memory(nic: Nic) -> str:
     parameters = nic.parameters
     answers = parameters.target_pdcs * parameters.window * parameters.payload
     messages = parameters.unexpected * parameters.payload
-    shown = f"{answers / (1 << 20):g} MiB, {messages / (1 << 20):g} MiB per context that receives messages"
+    shown = f"{answers / (1 << 20):g} MiB"
+    if messages:
+        shown += f", {messages / (1 << 20):g} MiB per context that receives messages"
     return shown if nic.device.stepped else f"{shown}: pinned"
 
 

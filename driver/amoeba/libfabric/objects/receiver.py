@@ -113,12 +113,13 @@ class Receiver:
         return identity_of(self._av, number)
 
     def check(self, nic: Nic, av: AddressVector) -> None:
-        """Raise FI_EOPNOTSUPP if the NIC receives no messages: it reads long ones, for which it needs an initiator.
+        """Raise FI_EOPNOTSUPP if the NIC receives no messages. It reads long ones, for which it needs an initiator.
 
         Raises FI_ENOCQ or FI_EINVAL if the shared receive context that is bound does not suit.
         """
         if self.takes_messages:
             nic.peers.require_initiator()
+            nic.require_messages()
         if self.srx is None:
             return
         if self.queue is None:

@@ -100,6 +100,8 @@ class Worker(WorkerBase):
 
     def _open(self) -> None:
         self.nic.peers.require_initiator()
+        if self.context.features & (_TAGGED | _MESSAGES):
+            self.nic.require_messages()
         self.main = main = NicContext(self.context.protection)
         self.rings = main.open_rings(_ENTRIES)
         self.peers = main.open_peers()

@@ -205,7 +205,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         With a shared receive context, raises FI_ENOCQ without a queue bound with FI_RECV. Raises FI_EINVAL if that
         context has fewer capabilities or its endpoints another address vector.
 
-        Raises FI_EOPNOTSUPP if the endpoint can receive messages or knows an address, and the NIC has no initiator.
+        Raises FI_EOPNOTSUPP if the endpoint can receive messages or knows an address, and the NIC has no initiator,
+        or if it can receive messages, and the NIC has no receives.
         """
         self._check_open()
         if self._rings is not None:
