@@ -16,7 +16,7 @@
 #define AMOEBA_DOORBELL_TRANSMIT_TAIL 0x000 /* W: Producer index of the transmit ring (16 bits): the doorbell. Like the next two, ignored by a NIC without initiator. */
 #define AMOEBA_DOORBELL_COMPLETION_HEAD 0x004 /* W: Consumer index of the completion ring (16 bits). */
 #define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
-#define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). */
+#define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). Like the next one, ignored by a NIC without event rings. */
 #define AMOEBA_DOORBELL_EVENT_ARM 0x010 /* W: As arm, for the event ring; the same interrupt. */
 #define AMOEBA_DOORBELL_RECEIVE_TAIL 0x014 /* W: Producer index of the receive ring (16 bits): the doorbell. Like the next one, ignored by a NIC without messages. */
 #define AMOEBA_DOORBELL_SLOT_RELEASE 0x018 /* W: Number of an unexpected slot that the driver is done with (16 bits). */
@@ -58,6 +58,7 @@
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_DRAIN 0x088 /* W: Drain the target: see draining. Earlier register writes, such as those that withdraw a key or disable a context, take effect first. The value is ignored. */
 #define AMOEBA_DEVICE_DRAINING 0x08c /* R: 1 from a write of drain until all requests that the target had accepted by then have ended, with their reads and writes of host memory, events and reads of receive descriptors; else 0. */
+#define AMOEBA_DEVICE_EVENT_RINGS 0x090 /* R: 1: contexts may have event rings; 0: the NIC refuses immediate data. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */

@@ -254,9 +254,10 @@ class Core(wiring.Component):
             **(self._initiator_writes(m) if self._parameters.has_initiator else {}),
             Requester.LINE_TABLE: (self.memory, "line_writes"),
             Requester.ANSWER_WRITER: (self.target, "answer_writes"),
-            Requester.EVENT_WRITER: (self.target, "event_writes"),
             Requester.COUNTER_WRITER: (self.counters, "writes"),
         }
+        if self._parameters.event_rings:
+            clients[Requester.EVENT_WRITER] = self.target, "event_writes"
         users = [user for user in WRITERS if user in clients]
         m.submodules.write_hub = hub = WriteHub(self._parameters.data_width, users)
         for index, user in enumerate(users):

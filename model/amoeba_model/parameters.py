@@ -45,6 +45,9 @@ class NicParameters:
     has no message matching: it refuses peers' messages."""
     unexpected: int = 64
     """Messages that a context may keep until a receive comes; a power of two, at least 2."""
+    event_rings: bool = True
+    """Whether contexts may have event rings, which an initiator and messages need. A NIC without them refuses
+    requests with immediate data."""
     event_counters: int = 64
     """Event counters, number 0 (none) included; a power of two, at most 256."""
     datatypes: tuple[Datatype, ...] = tuple(Datatype)
@@ -72,6 +75,10 @@ class NicParameters:
                 raise ValueError(f"{name} must be 0 or a power of two from 2 on, got {value}")
         if bool(self.receives) != bool(self.unexpected):
             raise ValueError(f"unexpected must be 0 if receives is, and only then, got {self.unexpected}")
+        if not isinstance(self.event_rings, bool):
+            raise ValueError(f"event_rings must be True or False, got {self.event_rings}")
+        if not self.event_rings and (self.peers or self.receives):
+            raise ValueError(f"event_rings must be True with an initiator or messages, got {self.event_rings}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
         if not 0 <= self.out_of_order_entries <= 256:
@@ -123,10 +130,11 @@ _TINY = NicParameters(
     lines=16, receives=8, unexpected=8, event_counters=16, datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
     ops=tuple(op for op in Op if op not in (Op.FI_PROD, Op.FI_DIFF)),
 )  # fmt: skip
-_NODE = replace(_TINY, peers=0, receives=0, unexpected=0)
+_NODE = replace(_TINY, peers=0, receives=0, unexpected=0, event_rings=False)
 BUILDS: dict[str, NicParameters] = {"full": NicParameters(), "tiny": _TINY, "node": _NODE}
 """NICs that have names. ``full`` has everything. ``tiny`` is built in a small part of the time; its atomics are of
-64-bit integers, without products. ``node`` is ``tiny`` without an initiator and messages: memory that others use."""
+64-bit integers, without products. ``node`` is ``tiny`` without an initiator, messages and event rings: memory
+that others use."""
 
 
 def known_builds() -> str:

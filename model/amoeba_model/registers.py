@@ -205,7 +205,12 @@ DOORBELL_REGISTERS = (
         "Raise the context's interrupt once at the next completion whose index is the one written or later "
         "(16 bits); at once if it has been written already.",
     ),
-    Register("event_head", 0xC, Access.W, "Consumer index of the event ring (16 bits)."),
+    Register(
+        "event_head",
+        0xC,
+        Access.W,
+        "Consumer index of the event ring (16 bits). Like the next one, ignored by a NIC without event rings.",
+    ),
     Register("event_arm", 0x10, Access.W, "As arm, for the event ring; the same interrupt."),
     Register(
         "receive_tail",
@@ -221,12 +226,17 @@ DOORBELL_REGISTERS = (
 
 _OF_INITIATOR = frozenset({"transmit_tail", "completion_head", "arm"})
 _OF_MATCHER = frozenset({"receive_tail", "slot_release"})
+_OF_EVENT_RINGS = frozenset({"event_head", "event_arm"})
 
 
 def ignored_doorbells(parameters: NicParameters) -> frozenset[str]:
     """Return the names of the doorbell registers that a build ignores: it lacks the part which they are for."""
-    initiator = frozenset() if parameters.has_initiator else _OF_INITIATOR
-    return initiator | (frozenset() if parameters.has_messages else _OF_MATCHER)
+    parts = (
+        (parameters.has_initiator, _OF_INITIATOR),
+        (parameters.has_messages, _OF_MATCHER),
+        (parameters.event_rings, _OF_EVENT_RINGS),
+    )
+    return frozenset().union(*(doorbells for present, doorbells in parts if not present))
 
 
 def key_slots(key: int, table_size: int) -> Iterator[int]:
@@ -334,6 +344,7 @@ def _device_block() -> RegisterBlock:
                 "1 from a write of drain until all requests that the target had accepted by then have ended, with "
                 "their reads and writes of host memory, events and reads of receive descriptors; else 0.",
             ),
+            _ro("event_rings", 0x90, "1: contexts may have event rings; 0: the NIC refuses immediate data."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),

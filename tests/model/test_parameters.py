@@ -30,6 +30,8 @@ from amoeba_model.parameters import NicParameters
         ("payload", 100),
         ("payload", 8256),
         ("single_cycle_products", 1),
+        ("event_rings", 1),
+        ("event_rings", False),
     ],
 )
 def test_sizes_that_no_nic_can_have_are_refused(name, value):

@@ -114,6 +114,7 @@ class Registers:
                 target_pdcs=self.read("device", "target_pdcs"),
                 receives=self.read("device", "receives"),
                 unexpected=self.read("device", "unexpected"),
+                event_rings=bool(self.read("device", "event_rings")),
                 event_counters=self.read("device", "event_counters"),
                 clock_hz=self.read("device", "clock_hz"),
             )

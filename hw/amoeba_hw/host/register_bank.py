@@ -1,6 +1,6 @@
 """The BAR in hardware: register blocks and doorbell pages, generated from the model's declarations."""
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.layout import Access
@@ -75,6 +75,7 @@ class RegisterBank(wiring.Component):
     counts : in, one bit per :class:`Counter`
         Each pulse counts one.
     contexts : array of CONTEXT
+        A build without event rings has an ``event_base`` of 0, whatever is written.
     mac, ip
         Own addresses.
     dscp : Out(6)
@@ -189,7 +190,7 @@ class RegisterBank(wiring.Component):
                 "cycles_high": self._cycles[32:],
                 "draining": self.draining,
             }
-            return own[register.name] if register.name in own else getattr(self._parameters, register.name)
+            return own[register.name] if register.name in own else int(getattr(self._parameters, register.name))
         if block.name == "target_pdcs":
             came = {"came_low": self.pdc_view.came[:32], "came_high": self.pdc_view.came[32:]}
             return came[register.name] if register.name in came else self.pdc_view[register.name]
@@ -340,6 +341,8 @@ class RegisterBank(wiring.Component):
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}
+            if not self._parameters.event_rings:
+                wide["event_base"] = Const(0, 64)
             own = {
                 name: self._register("contexts", name, index)
                 for name in CONTEXT.members

@@ -40,6 +40,7 @@ class AnswerSender(wiring.Component):
         Accepted when the entry is on the ordered way to the host.
     event_index : In(16)
         Index of the entry that is being accepted.
+        A build without event rings has no events.
     event_generations : array of GENERATION_BITS, In
     event_release : EVENT_CLAIM, Out
         A reserved event will not be written.
@@ -57,6 +58,7 @@ class AnswerSender(wiring.Component):
 
     def __init__(self, parameters):
         self._contexts = parameters.contexts
+        self._event_rings = parameters.event_rings
         # An answer may be behind its copy by as many as can be on the way between.
         self._copied = Signal(range(256))
         super().__init__(
@@ -97,7 +99,12 @@ class AnswerSender(wiring.Component):
         m.d.comb += [
             ready.eq(self.answers.valid & (~answer.copied | (self._copied != 0))),
             succeeded.eq(answer.executed & (answer.return_code == ReturnCode.OK.value)),
-            wants_event.eq(answer.event.reserved & (answer.event.kind != 0) & (answer.event.regardless | succeeded)),
+            wants_event.eq(
+                answer.event.reserved
+                & (answer.event.kind != 0)
+                & (answer.event.regardless | succeeded)
+                & self._event_rings
+            ),
             self.answers.ready.eq(leaves),
             self.given.eq(leaves & ~answer.silent),
         ]

@@ -104,7 +104,7 @@ _REFUSALS = (
     ("atomic_size", ReturnCode.AMO_UNSUPPORTED_SIZE),
     ("cswap", ReturnCode.OP_VIOLATION),  # not as long as its compare-and-swap extension
     ("part", ReturnCode.OP_VIOLATION),  # not a part of the message
-    ("bases", ReturnCode.DISABLED),
+    ("bases", ReturnCode.DISABLED),  # UNSUPPORTED_OP in a build without event rings
     ("key", ReturnCode.BAD_MKEY),
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
@@ -515,6 +515,8 @@ class RequestChecker(wiring.Component):
         ]
         # The last assignment wins: the first check that fails.
         for position, (_, return_code) in reversed(tuple(enumerate(_REFUSALS))):
+            if return_code is ReturnCode.DISABLED and not self._parameters.event_rings:
+                return_code = ReturnCode.UNSUPPORTED_OP
             with m.If(refused[position]):
                 m.d.comb += code.eq(int(return_code))
         executed = ~judged.checked.dropped & ~refused.any()

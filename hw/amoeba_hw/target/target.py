@@ -205,8 +205,12 @@ class Target(wiring.Component):
         ):
             connect_streams(m, producer, consumer)
         self._elaborate_checks(m, pdcs, receivers, matcher, collector)
-        self._elaborate_matching(m, pdcs, receivers, matcher, sender)
-        self._elaborate_events(m, sender)
+        self._elaborate_matching(m, pdcs, receivers, matcher)
+        if parameters.event_rings:
+            self._elaborate_credits(m, pdcs, matcher, sender)
+            self._elaborate_events(m, sender)
+        else:
+            m.d.comb += [self.event_heads.ready.eq(1), self.event_arms.ready.eq(1)]
         self._elaborate_counts(m, sender)
         self._elaborate_drain(m, pdcs.sequenced, matcher.fetches, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
@@ -309,11 +313,9 @@ class Target(wiring.Component):
             answers.p.eq(request.answer),
         ]
 
-    def _elaborate_matching(self, m, pdcs, receivers, matcher, sender):
-        """Connect the Matcher's receive descriptors, and the users of event entries and slots."""
-        m.submodules.credits = credits = EventCredits(self._parameters.contexts)
+    def _elaborate_matching(self, m, pdcs, receivers, matcher):
+        """Connect the Matcher's receive descriptors, and the users of slots."""
         for producer, consumer in (
-            (flipped(self.event_heads), credits.heads),
             (flipped(self.receive_tails), matcher.receive_tails),
             (flipped(self.slot_releases), matcher.slot_releases),
             (matcher.receive_reads, flipped(self.receive_reads)),
@@ -321,29 +323,40 @@ class Target(wiring.Component):
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
-            credits.reserve.eq(pdcs.event_reserve),
-            credits.release.eq(sender.event_release),
-            credits.order_reserve.eq(matcher.event_reserve),
-            credits.order_release.eq(matcher.event_release),
-            matcher.event_credit.eq(credits.order_open),
             matcher.slot_reserve.eq(pdcs.message_reserve),
             matcher.receive_question.eq(pdcs.receive_question),
             pdcs.receive_reply.eq(matcher.receive_reply),
             matcher.message_accepted.eq(pdcs.message_accepted),
             matcher.retransmission.eq(self.retransmission),
-            pdcs.event_open.eq(credits.open),
-            pdcs.event_blocked.eq(credits.blocked),
         ]
         for index in range(self._parameters.contexts):
-            context, generation = self.contexts[index], credits.generations[index]
+            context = self.contexts[index]
             takes_messages = context.enable & (context.event_base != 0) & (context.unexpected_base != 0)
             m.d.comb += [
                 receivers.contexts[index].eq(context),
                 pdcs.receivers[index].eq(receivers.receivers[index]),
-                credits.contexts[index].eq(context),
                 matcher.contexts[index].eq(context),
                 pdcs.slot_open[index].eq(takes_messages & matcher.slot_open[index]),
                 pdcs.slot_blocked[index].eq(takes_messages & ~matcher.slot_open[index]),
+            ]
+
+    def _elaborate_credits(self, m, pdcs, matcher, sender):
+        """Count the free event entries for their users."""
+        m.submodules.credits = credits = EventCredits(self._parameters.contexts)
+        connect_streams(m, flipped(self.event_heads), credits.heads)
+        m.d.comb += [
+            credits.reserve.eq(pdcs.event_reserve),
+            credits.release.eq(sender.event_release),
+            credits.order_reserve.eq(matcher.event_reserve),
+            credits.order_release.eq(matcher.event_release),
+            matcher.event_credit.eq(credits.order_open),
+            pdcs.event_open.eq(credits.open),
+            pdcs.event_blocked.eq(credits.blocked),
+        ]
+        for index in range(self._parameters.contexts):
+            generation = credits.generations[index]
+            m.d.comb += [
+                credits.contexts[index].eq(self.contexts[index]),
                 pdcs.event_generations[index].eq(generation),
                 matcher.generations[index].eq(generation),
                 sender.event_generations[index].eq(generation),

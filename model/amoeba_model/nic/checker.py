@@ -105,6 +105,8 @@ class RequestChecker:
     def __init__(self, core: Core, capabilities: Capabilities, contexts: list[Context], keys: KeyTable) -> None:
         self._payload = core.parameters.payload
         self._has_messages = core.parameters.has_messages
+        self._without_ring = ReturnCode.DISABLED if core.parameters.event_rings else ReturnCode.UNSUPPORTED_OP
+        """Answers immediate data for a context that has no event ring."""
         self._capabilities = capabilities
         self._contexts = contexts
         self._keys = keys
@@ -138,7 +140,7 @@ class RequestChecker:
         key = self._keys.find(header.memory_key)
         has_data = header.flags & _HEADER_DATA and header.flags & _START
         if has_data and not _takes_data(context, header.opcode, key):
-            return ReturnCode.DISABLED
+            return self._without_ring
         if key is None:
             return ReturnCode.BAD_MKEY
         if key.domain != context.domain or request.rights & ~key.flags:

@@ -127,6 +127,7 @@ class RegisterBank:
             "clock_hz": parameters.clock_hz,
             "receives": parameters.receives,
             "unexpected": parameters.unexpected,
+            "event_rings": int(parameters.event_rings),
             "event_counters": parameters.event_counters,
         }
         for name, value in identity.items():
@@ -154,6 +155,8 @@ class RegisterBank:
         for ring, name in ((context.completions, "completion"), (context.events, "event")):
             ring.base = self._pair("contexts", f"{name}_base", number)
             ring.size = self._value("contexts", f"{name}_size", number) & 0xF
+        if not self._core.parameters.event_rings:
+            context.events.base = 0
         context.domain = self._value("contexts", "domain", number) & 0xFF
         context.job_id = self._value("contexts", "job_id", number) & 0xFF_FFFF
         context.pid_on_fep = self._value("contexts", "pid_on_fep", number) & 0xFFF

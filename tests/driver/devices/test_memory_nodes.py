@@ -14,6 +14,7 @@ from amoeba import (
     BindFlags,
     Caps,
     CompletionQueue,
+    Domain,
     Endpoint,
     EpType,
     ErrorAvailableError,
@@ -24,6 +25,8 @@ from amoeba import (
     Op,
     OpFlags,
     RmaIoc,
+    RmaIov,
+    RmaMsg,
     UnsupportedError,
     open_cluster,
     ucp,
@@ -56,6 +59,8 @@ class Pair:
     endpoint: Endpoint
     queue: CompletionQueue[Any]
     node: int
+    domain: Domain
+    """The node's own, of the region."""
     addresses: AddressVector
     """The node's own."""
     passive: Endpoint
@@ -84,7 +89,7 @@ def pair_of(kind: str, impairments: Impairments = PERFECT) -> Iterator[Pair]:
             kept.append(thing)
             return thing
 
-        yield Pair(fabric, memory, region, endpoint, queue, node, passive_addresses, passive, keep)
+        yield Pair(fabric, memory, region, endpoint, queue, node, other, passive_addresses, passive, keep)
 
 
 @pytest.fixture(params=["model", "rtl"], ids=["specification", "hardware"])
@@ -141,12 +146,12 @@ def test_every_operation_on_a_lossy_link_has_the_results_of_the_specification(ki
 
 
 @pytest.mark.timeout(1200)
-def test_what_an_initiator_or_a_matcher_would_obey_has_no_effect(kind):
+def test_what_absent_parts_would_obey_has_no_effect(kind):
     with pair_of(kind) as pair:
         host, nic = pair.fabric.nics
         device = nic.device
         before = nic.counters()
-        for register in (each for each in DOORBELL_REGISTERS if not each.name.startswith("event")):
+        for register in DOORBELL_REGISTERS:
             for value in (0, 1, 5, 0xFFFF):
                 device.write(DOORBELL_PAGE + register.offset, value)
         # An acknowledgement with data and a NACK of what the node never sent.
@@ -171,6 +176,8 @@ def test_the_registers_say_that_there_is_no_initiator(pair):
     assert names[1] == [placed.block.name for placed in bar_blocks(NODE)]
     assert nic.registers.read("device", "receives") == nic.registers.read("device", "unexpected") == 0
     assert not nic.parameters.has_messages
+    assert nic.registers.read("device", "event_rings") == nic.parameters.event_rings == 0
+    assert host.registers.read("device", "event_rings") == 1
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -217,6 +224,53 @@ MESSAGES: dict[str, Callable[[Pair], object]] = {
 }
 
 
+WITH_DATA: dict[str, Callable[[Pair], object]] = {
+    "a write": lambda pair: pair.endpoint.writedata(
+        bytes(8), 7, pair.node, pair.region.address + 8, pair.region.key
+    ),
+    "a long write": lambda pair: pair.endpoint.writedata(
+        bytes(2 * HOST.payload), 7, pair.node, pair.region.address, pair.region.key
+    ),
+    "a read": lambda pair: pair.endpoint.readmsg(
+        RmaMsg([bytearray(8)], pair.node, [RmaIov(pair.region.address, 8, pair.region.key)], data=7),
+        OpFlags.FI_REMOTE_CQ_DATA,
+    ),
+    "an atomic": lambda pair: pair.endpoint.atomicmsg(
+        AtomicMsg([ONE], pair.node, [RmaIoc(pair.region.address + 8, 1, pair.region.key)], Op.FI_SUM, data=7),
+        OpFlags.FI_REMOTE_CQ_DATA,
+    ),
+}
+
+
+@pytest.mark.timeout(1200)
+def test_immediate_data_to_it_is_refused_and_touches_no_memory(kind):
+    with pair_of(kind) as pair:
+        pair.memory[:] = 5
+        for post in WITH_DATA.values():
+            post(pair)
+            with pytest.raises(ErrorAvailableError):
+                pair.queue.sread(1)
+            assert pair.queue.readerr().err is Errno.FI_EOPNOTSUPP
+            assert (pair.memory == 5).all()
+        pair.endpoint.write(bytes(8), pair.node, pair.region.address, pair.region.key)
+        pair.queue.sread(1)
+        counters = pair.fabric.nics[1].counters()
+    assert pair.memory.tolist() == [0] + [5] * (WORDS - 1)
+    assert counters[Counter.EVENTS] == counters[Counter.INTERRUPTS] == 0
+
+
+@pytest.mark.timeout(1200)
+def test_its_event_counters_count_what_peers_do(kind):
+    with pair_of(kind) as pair:
+        counter = pair.keep(pair.domain.cntr_open())
+        pair.region.bind(counter, BindFlags.FI_REMOTE_WRITE)
+        place = pair.node, pair.region.address, pair.region.key
+        pair.endpoint.write(bytes(8), *place)
+        pair.endpoint.atomic(ONE, *place, Op.FI_SUM)
+        pair.queue.sread(2)
+        assert (counter.read(), counter.readerr()) == (2, 0)
+
+
 @pytest.mark.timeout(1200)
 def test_each_message_to_it_ends_with_an_error_and_nothing_else_is_lost(kind):
     with pair_of(kind) as pair:
@@ -241,6 +295,7 @@ def test_it_is_offered_for_memory_alone(pair):
     reached = Caps.FI_RMA | Caps.FI_ATOMIC | Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
     sends = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_SEND | Caps.FI_RECV | Caps.FI_MSG | Caps.FI_TAGGED
     assert reached in offers[0].caps
+    assert offers[0].domain_attr.cq_data_size == 0
     assert not offers[0].caps & sends
     domain = pair.keep(pair.fabric.domain(offers[0]))
     queue, addresses = pair.keep(domain.cq_open()), pair.keep(domain.av_open())
@@ -278,6 +333,7 @@ def test_info_tells_and_a_program_on_it_ends_with_one_line():
     assert told.exit_code == 0, told.output
     assert "none: no initiator" in told.output
     assert "none: peers' messages are refused" in told.output
+    assert "none: immediate data is refused" in told.output
     result = runner.invoke(app, ["gups", "--build", "node", "--table-size", "4"])
     assert result.exit_code == 1
     assert "has no initiator" in result.output

@@ -122,6 +122,7 @@ def _sizes(nic: Nic) -> Table:
         ("keys", f"{parameters.keys}"),
         ("peers", f"{parameters.peers}" if parameters.has_initiator else "none: no initiator"),
         ("receives per context", _receives(nic)),
+        ("event rings", "one per context" if parameters.event_rings else "none: immediate data is refused"),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
         ("an unreachable peer fails after", _patience(nic)),

@@ -208,7 +208,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
             av_type=AvType.FI_AV_TABLE,
             mr_mode=_OFFERED_MR_MODE,
             mr_key_size=_KEY_SIZE,
-            cq_data_size=_DATA_SIZE,
+            cq_data_size=_DATA_SIZE if parameters.event_rings else 0,
             cq_cnt=parameters.contexts,
             ep_cnt=parameters.contexts,
             tx_ctx_cnt=parameters.contexts,

@@ -133,16 +133,17 @@ class Receiver:
 
     def start_listening(self, context: Context, av: AddressVector) -> None:
         """Give events to a context that is to be enabled and only reports peers' operations."""
-        if self.queue is not None:
+        if self.queue is not None and context.nic.parameters.event_rings:
             self._listen(context, av)
 
     def start(self, context: Context, av: AddressVector, counters: Counters) -> None:
         """Give a context that is to be enabled its receiving parts, as far as their results are reported.
 
-        The context has rings, to post through and to read long messages, and peers.
+        The context has rings, to post through and to read long messages, and peers. A NIC without event rings
+        reports nothing: it has no initiator and no messages, and refuses immediate data.
         """
         self._av = av
-        if self.queue is None and not self._sends_long:
+        if (self.queue is None and not self._sends_long) or not context.nic.parameters.event_rings:
             return
         self._listen(context, av)
         if self._sends_long:
