@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from amoeba_model.parameters import NicParameters
-
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.libfabric.objects.constants import (
@@ -90,8 +88,7 @@ _RX_CAPS = (
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
 _WITHOUT_INITIATOR = _MEMORY | _TARGET | _OF_MEMORY | Caps.FI_RMA_PMEM | _DOMAIN_CAPS
 """All that a NIC without an initiator can have: nothing leaves it but answers."""
-_OF_RECEIVES = Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
-"""Capabilities that a NIC without messages lacks; such a NIC may send messages."""
+_RECEIVING = Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
 
 # Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
 # data of a long message is read later: operations posted behind it may come first.
@@ -132,14 +129,13 @@ def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) 
     By each type of endpoint and NIC with each of these progress models, first with the first one.
     """
     every = [
-        (nic, _with_progress(_reliable(nic, index, fabric_name), model))
+        (nic, _with_progress(_without_absent(nic, _reliable(nic, index, fabric_name)), model))
         for index, nic in enumerate(nics)
         for model in progress
     ]
-    every = [(nic, _without_caps(info, _lacking(nic.parameters))) for nic, info in every]
     active = [(nic, info) for nic, info in every if nic.parameters.has_initiator]
     return [
-        *(info if nic.parameters.has_initiator else _without_contexts(info) for nic, info in every),
+        *(info for _, info in every),
         *(_connected(info) for _, info in active),
         *(_datagrams(info, nic.parameters.payload) for nic, info in active),
     ]
@@ -226,33 +222,23 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
     )
 
 
-def _lacking(parameters: NicParameters) -> Caps:
-    """Return the capabilities that a build lacks."""
-    lacking = Caps(0) if parameters.has_initiator else ~_WITHOUT_INITIATOR
-    return lacking if parameters.has_messages else lacking | _OF_RECEIVES
-
-
-def _without_caps(offered: Info, caps: Caps) -> Info:
+def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
+    """Return the offer by endpoints of another type, with one context of a kind and without these capabilities."""
     return dataclasses.replace(
         offered,
         caps=offered.caps & ~caps,
         tx_attr=dataclasses.replace(offered.tx_attr, caps=offered.tx_attr.caps & ~caps),
         rx_attr=dataclasses.replace(offered.rx_attr, caps=offered.rx_attr.caps & ~caps),
-    )
-
-
-def _without_contexts(offered: Info) -> Info:
-    """Return the offer of one context of a kind per endpoint."""
-    return dataclasses.replace(
-        offered,
-        ep_attr=dataclasses.replace(offered.ep_attr, tx_ctx_cnt=1, rx_ctx_cnt=1),
+        ep_attr=dataclasses.replace(ep_attr, tx_ctx_cnt=1, rx_ctx_cnt=1),
         domain_attr=dataclasses.replace(offered.domain_attr, max_ep_tx_ctx=1, max_ep_rx_ctx=1),
     )
 
 
-def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
-    """Return the offer by endpoints of another type, with one context of a kind and without these capabilities."""
-    return _without_contexts(_without_caps(dataclasses.replace(offered, ep_attr=ep_attr), caps))
+def _without_absent(nic: Nic, offered: Info) -> Info:
+    """Return the offer without the capabilities of parts that the NIC lacks."""
+    absent = Caps(0) if nic.parameters.has_initiator else ~_WITHOUT_INITIATOR
+    absent |= Caps(0) if nic.parameters.has_messages else _RECEIVING
+    return _without(offered, absent, offered.ep_attr) if absent else offered
 
 
 def _connected(offered: Info) -> Info:
