@@ -118,6 +118,7 @@ def test_any_frames_from_strangers_disturb_nobody(device_pair: Pair, seed: int) 
     assert_every_frame_is_counted_once(pair, delivered)
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", DEVICES)
 def test_frames_from_strangers_disturb_no_work_on_a_memory_node(kind: str) -> None:
     pair = connect(DEVICES["model"], DEVICES[kind], BUILDS["tiny"], target_parameters=BUILDS["node"])
@@ -225,6 +226,7 @@ def test_a_model_of_a_memory_node_refuses_the_messages_of_strangers() -> None:
     assert counters[Counter.MESSAGES_UNEXPECTED.name] == 0
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("build", "seed"), [("full", 0), ("full", 1), ("node", 2), ("node", 3)])
 def test_rtl_and_model_judge_any_frame_alike(build: str, seed: int) -> None:
     expected, actual = judged_by("model", seed, 200, build), judged_by("rtl", seed, 200, build)

@@ -33,15 +33,19 @@ from amoeba import (
 )
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ArgumentError, ArgumentTypeError
+from amoeba.nic.address import EndpointAddress
 from amoeba_model.atomic.matrix import COMPARE_OPS
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.opcodes import Form
 from amoeba_model.parameters import BUILDS
 from amoeba_model.registers import DOORBELL_PAGE, DOORBELL_REGISTERS, Counter, bar_blocks
 from amoeba_model.wire.codec import FrameHeader, encode
-from amoeba_model.wire.uet import ResponseOpcode
+from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 from amoeba_tools.cli.app import app
 from typer.testing import CliRunner
+
+from tests.support import uet_packets as uet
+from tests.support.uet_endpoint import Initiator
 
 T = TypeVar("T")
 HOST, NODE = BUILDS["tiny"], BUILDS["node"]
@@ -287,6 +291,23 @@ def test_each_message_to_it_ends_with_an_error_and_nothing_else_is_lost(kind):
     assert counters[Counter.REFUSED_REQUESTS] == len(MESSAGES)
     assert counters[Counter.MESSAGES_MATCHED] == counters[Counter.MESSAGES_UNEXPECTED] == 0
 
+
+
+@pytest.mark.timeout(1200)
+def test_sends_of_strangers_are_refused_between_writes_of_several_packets(kind):
+    with pair_of(kind) as pair:
+        name = EndpointAddress.unpack(pair.passive.getname())
+        mac = int.from_bytes(name.mac, "big")
+        to = uet.Address(mac, name.ip, name.job_id, name.pid_on_fep, name.resource_index)
+        stranger = Initiator(uet.Station(pair.fabric.network), to)
+        content = bytes(range(256)) * 2
+        for opcode in (uet.SEND, uet.TAGGED_SEND):
+            whole = stranger.header(opcode, length=8) + bytes(8)
+            for part in (whole, *stranger.parts(opcode, content, 200)):
+                assert stranger.ask(part).code == ReturnCode.UNSUPPORTED_OP
+            pair.memory[:] = 0
+            stranger.message(uet.WRITE, content, 200, key=pair.region.key, offset=pair.region.address)
+            assert pair.memory.tobytes() == content
 
 
 def test_it_is_offered_for_memory_alone(pair):
