@@ -119,7 +119,7 @@ def test_any_frames_from_strangers_disturb_nobody(device_pair: Pair, seed: int) 
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("kind", DEVICES)
+@pytest.mark.parametrize("kind", DEVICES, ids=["specification", "hardware"])
 def test_frames_from_strangers_disturb_no_work_on_a_memory_node(kind: str) -> None:
     pair = connect(DEVICES["model"], DEVICES[kind], BUILDS["tiny"], target_parameters=BUILDS["node"])
     work = HonestWork(pair)
