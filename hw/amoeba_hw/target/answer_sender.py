@@ -37,10 +37,9 @@ class AnswerSender(wiring.Component):
     copy_done : In(1)
         Pulse: the data of the next answer with ``copied`` is on the ordered way to the host.
     events : :func:`ring_entry` stream of EVENTs
-        Accepted when the entry is on the ordered way to the host.
+        Accepted when the entry is on the ordered way to the host. Without event rings there are no events.
     event_index : In(16)
         Index of the entry that is being accepted.
-        A build without event rings has no events.
     event_generations : array of GENERATION_BITS, In
     event_release : EVENT_CLAIM, Out
         A reserved event will not be written.

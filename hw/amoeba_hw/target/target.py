@@ -88,7 +88,7 @@ class Target(wiring.Component):
         See :class:`~amoeba_hw.target.drain.Drain`; ``drain`` is its ``begin``.
     event_heads, event_arms, receive_tails : RING_INDEX streams
     slot_releases : SLOT_RELEASE stream
-        Taken in every cycle.
+        Taken in every cycle. Without the part that they are for, nothing comes of doorbells.
     memory_requests : MEMORY_REQUEST stream
         Requests that passed all checks.
     operands, compares : :func:`packet_beat` streams

@@ -165,10 +165,13 @@ def test_what_absent_parts_would_obey_has_no_effect(kind):
             device.deliver(encode(header, payload, int.from_bytes(host.mac, "big"), host.ip), device.cycles + 1)
         pair.endpoint.write(b"\7" * 8, pair.node, pair.region.address, pair.region.key)
         pair.queue.sread(1)
-        after = nic.counters()
+        after, faults = nic.counters(), device.faults()
     assert pair.memory[0] == 0x0707_0707_0707_0707
     assert after[Counter.DROPPED_RESPONSE] - before[Counter.DROPPED_RESPONSE] == 2
-    quiet = (Counter.DESCRIPTORS, Counter.COMPLETIONS, Counter.REQUESTS_SENT, Counter.INTERRUPTS)
+    assert faults == []
+    quiet = (
+        Counter.DESCRIPTORS, Counter.COMPLETIONS, Counter.REQUESTS_SENT, Counter.EVENTS, Counter.INTERRUPTS,
+    )  # fmt: skip
     assert [after[counter] for counter in quiet] == [0] * len(quiet)
 
 
