@@ -14,6 +14,7 @@ from amoeba import (
     BindFlags,
     Caps,
     CompletionQueue,
+    CqFormat,
     Domain,
     Endpoint,
     EpType,
@@ -311,6 +312,23 @@ def test_sends_of_strangers_are_refused_between_writes_of_several_packets(kind):
             pair.memory[:] = 0
             stranger.message(uet.WRITE, content, 200, key=pair.region.key, offset=pair.region.address)
             assert pair.memory.tobytes() == content
+
+
+def test_with_event_rings_a_node_reports_immediate_data():
+    build = replace(NODE, event_rings=True)
+    with open_cluster(("model", "model"), (HOST, build)) as fabric:
+        info = next(offer for offer in fabric.getinfo() if offer.domain_attr.name == "amoeba1")
+        own, other = fabric.domain(0), fabric.domain(info)
+        region = other.mr_reg(bytearray(8), MrAccess.FI_REMOTE_WRITE)
+        with (
+            own.cq_open() as sent, own.av_open() as addresses, own.endpoint(cq=sent, av=addresses) as endpoint,
+            other.cq_open(CqFormat.FI_CQ_FORMAT_DATA) as told, other.av_open() as peers,
+            other.endpoint(info, cq=told, av=peers, cq_flags=BindFlags.FI_TRANSMIT | BindFlags.FI_RECV) as passive,
+        ):  # fmt: skip
+            endpoint.writedata(bytes(8), 42, addresses.insert(passive.getname()), region.address, region.key)
+            sent.sread(1)
+            assert told.sread(1)[0].data == 42
+        region.close(), own.close(), other.close()
 
 
 def test_it_is_offered_for_memory_alone(pair):
