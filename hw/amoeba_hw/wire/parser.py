@@ -64,6 +64,7 @@ class FrameParser(wiring.Component):
     def __init__(self, parameters):
         self._line_bytes = parameters.beat_bytes
         self._limit = frame_limit(parameters)
+        self._first_target_pdc = uet.first_target_pdc(parameters.peers)
         beat = packet_beat(parameters.data_width)
         super().__init__(
             {
@@ -338,7 +339,7 @@ class FrameParser(wiring.Component):
                         Mux(shape.close, Const(0xFFFF, 16), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
-                    "dpdcid": pds["dpdcid"] - Mux(is_request & syn, 0, uet.FIRST_PDC),
+                    "dpdcid": pds["dpdcid"] - Mux(is_request, Mux(syn, 0, self._first_target_pdc), uet.FIRST_PDC),
                     "payload_length": payload_length,
                 },
             ),

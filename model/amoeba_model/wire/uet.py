@@ -32,7 +32,12 @@ DSCP_EXPEDITED = 46
 """``dscp`` of answers and NACKs: Expedited Forwarding, RFC 3246. They have no ECN."""
 
 FIRST_PDC = 1
-"""The number of a NIC's first PDC, initiator's or target's: 0 is reserved."""
+"""The number of a NIC's first PDC as an initiator: 0 is reserved."""
+
+
+def first_target_pdc(peers: int) -> int:
+    """Return the number of a NIC's first PDC as a target: behind those of the ``peers`` entries of its peer table."""
+    return FIRST_PDC + peers
 
 
 class PdsType(enum.IntEnum):
