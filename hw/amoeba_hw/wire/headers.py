@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
-from amoeba_model.wire.codec import ATOMIC_REQUESTS, NO_PDC
+from amoeba_model.wire.codec import ATOMIC_REQUESTS, NO_PDC, first_target_pdc
 
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.layout import pack_wire, unpack_wire
@@ -195,7 +195,7 @@ def _pds_header(shape, header, peers):
 
 def _numbers(shape, header, peers):
     """Turn entries of tables into numbers of PDCs; with SYN ``dpdcid`` is neither."""
-    target = uet.first_target_pdc(peers)
+    target = first_target_pdc(peers)
     if shape is FrameShape.RETURN_DATA:
         own, is_number = target, True
     elif shape in _ACK_HEADERS or shape is FrameShape.NACK:

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
+from amoeba_model.wire.codec import first_target_pdc
 
 from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
 from amoeba_hw.layout import unpack_wire
@@ -64,7 +65,7 @@ class FrameParser(wiring.Component):
     def __init__(self, parameters):
         self._line_bytes = parameters.beat_bytes
         self._limit = frame_limit(parameters)
-        self._first_target_pdc = uet.first_target_pdc(parameters.peers)
+        self._first_target_pdc = first_target_pdc(parameters.peers)
         beat = packet_beat(parameters.data_width)
         super().__init__(
             {

@@ -33,10 +33,9 @@ from amoeba_model.wire.uet import (
     PdsType,
     RequestOpcode,
     ResponseOpcode,
-    first_target_pdc,
 )
 
-__all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
+__all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode", "first_target_pdc"]
 
 NO_PDC = 0xFFFF
 """``spdcid`` of a NACK about no PDC: number 0 on the wire, which no PDC has."""
@@ -268,6 +267,11 @@ _CLEARED = 0xFFFF
 """``clear_psn_offset`` of a CLOSE_COMMAND: everything before it has been answered."""
 _CRC_RESIDUE = 0x4867_4BC7
 """The CRC of anything with its own CRC behind it."""
+
+
+def first_target_pdc(peers: int) -> int:
+    """Return the number of a NIC's first PDC as a target: behind those of the ``peers`` entries of its peer table."""
+    return FIRST_PDC + peers
 
 
 def encode(

@@ -35,11 +35,6 @@ FIRST_PDC = 1
 """The number of a NIC's first PDC as an initiator: 0 is reserved."""
 
 
-def first_target_pdc(peers: int) -> int:
-    """Return the number of a NIC's first PDC as a target: behind those of the ``peers`` entries of its peer table."""
-    return FIRST_PDC + peers
-
-
 class PdsType(enum.IntEnum):
     TSS = 1
     RUD_REQ = 2
