@@ -185,7 +185,8 @@ def _floods() -> dict[str, Callable[[Target, int], list[Message]]]:
         ]
 
     def refused(target: Target, ip: int) -> list[Message]:
-        return [target.packet(ip, RequestOpcode.WRITE, syn=0, dpdcid=60) for _ in range(FRAMES)]
+        number = target.fabric.nics[0].parameters.peers + 60
+        return [target.packet(ip, RequestOpcode.WRITE, syn=0, dpdcid=number) for _ in range(FRAMES)]
 
     makers = (_tagged_atomics, without_a_slot, received_again, in_one_set, refused)
     return dict(zip(LIMITS, makers, strict=True))

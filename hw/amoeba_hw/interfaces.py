@@ -87,14 +87,14 @@ FRAME_HEADER = data.StructLayout(
         "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
         "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
-        "returns": 1,  # to the initiator: a request of the target, with a READ's data
+        "returns": 1,  # psn counts in the return direction: a READ's data, or the ACK or NACK of it
         "nack_code": 8,  # of a NACK
         "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative
         # PDS
         "psn": 32,  # of the packet; of an ACK: the packet answered; of a NACK: nack_psn
         "clear_psn_offset": 16,
-        # Entries of tables, one less than the numbers on the wire.
+        # The own one is an entry of a table, the other one less than the number on the wire.
         "spdcid": 16,  # NO_PDC of a NACK about none
         "dpdcid": 16,  # with syn: psn - first psn
         "syn": 1,

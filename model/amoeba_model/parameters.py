@@ -11,6 +11,8 @@ _MAX_SYN_PACKETS = 1 << 12
 """Until the first answer, a packet's offset from the first one travels in 12 bits."""
 
 _LEAST_AFTER_LOSS = 16
+_MAX_PDCS = 0xFFFF
+"""Numbers that PDCs may have on the wire; 0 is none."""
 
 
 def _power_of_two(value: int) -> bool:
@@ -67,6 +69,10 @@ class NicParameters:
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
         if self.peers and not _power_of_two(self.peers):
             raise ValueError(f"peers must be 0 or a power of two, got {self.peers}")
+        if self.peers + self.target_pdcs > _MAX_PDCS:
+            raise ValueError(
+                f"peers and target_pdcs must be at most {_MAX_PDCS} together, got {self.peers + self.target_pdcs}"
+            )
         if self.window > _MAX_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MAX_SYN_PACKETS}, got {self.window}")
         for name in ("receives", "unexpected"):

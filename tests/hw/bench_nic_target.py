@@ -14,11 +14,13 @@ from tests.hw.nic_environment import (
     CLOSED,
     KEY,
     LOCAL,
+    PEERS,
     REGION,
     SIZE,
     SLOTS,
     NicBench,
     Stranger,
+    nic_frame,
     receive_descriptor,
 )
 from tests.hw.nic_setup import (
@@ -44,7 +46,7 @@ from tests.hw.nic_setup import (
     random_execution,
     word_bytes,
 )
-from tests.hw.uet_frames import OWN_IP, OWN_MAC, frame, network_bytes, transport_bytes
+from tests.hw.uet_frames import OWN_IP, OWN_MAC, network_bytes, transport_bytes
 
 DATAGRAM_SEND = 7
 """An SES opcode of which the NIC knows nothing."""
@@ -206,20 +208,20 @@ def hostile_frames(bench, stranger):
         return header
 
     def changed(**overrides):
-        return frame(good(), payload, received=True, **overrides)
+        return nic_frame(good(), payload, received=True, **overrides)
 
     def transport(content):
         return network_bytes(content, (stranger.mac, stranger.ip), (OWN_MAC, OWN_IP), 7)
 
     def refused(counter, code, psn, pdc, /, **fields):
         header = {**good(), **fields}
-        return counter, frame(header, payload, received=True), stranger.nack(header, code, psn, pdc)
+        return counter, nic_frame(header, payload, received=True), stranger.nack(header, code, psn, pdc)
 
     def vanishing(counter, *frames):
         return [(counter, content, None) for content in frames]
 
     right = changed()
-    request = transport_bytes(good(), payload)
+    request = transport_bytes(good(), payload, peers=PEERS)
     psn = stranger.psn
     # One that is less than the window ahead is kept instead.
     later = psn + PARAMETERS.window
@@ -235,8 +237,8 @@ def hostile_frames(bench, stranger):
             changed(ip={"proto": 6}),
             changed(udp={"dport": 4792}),
             changed(udp={"len": 20}),
-            frame(good(), bytes(PAYLOAD + 200), received=True),
-            frame(good(), bytes(8 * PAYLOAD), received=True),
+            nic_frame(good(), bytes(PAYLOAD + 200), received=True),
+            nic_frame(good(), bytes(8 * PAYLOAD), received=True),
             *(transport(request[:length]) for length in (0, 11, 12, 55)),
             transport(b"\xff\xff" + request[2:]),
             random.randbytes(300),
@@ -244,8 +246,8 @@ def hostile_frames(bench, stranger):
         *vanishing("dropped_check", changed(crc=b"\1\2\3\4")),
         *vanishing(
             "dropped_address",
-            frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True),
-            frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True),
+            nic_frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True),
+            nic_frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True),
         ),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=later - stranger.first_psn),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
@@ -273,7 +275,7 @@ def stranger_answer(stranger, pdc):
         "job_id": 0,
         "modified_length": 8,
     }
-    return frame(header, bytes(8), received=True)
+    return nic_frame(header, bytes(8), received=True)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")

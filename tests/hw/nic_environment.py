@@ -5,6 +5,7 @@ are typed by hand.
 """
 
 import struct
+from functools import partial
 
 import cocotb
 from amoeba_model.registers import Counter, bar_blocks, key_slots
@@ -20,12 +21,14 @@ __all__ = [
     "CLOSED",
     "KEY",
     "LOCAL",
+    "PEERS",
     "REGION",
     "SIZE",
     "SLOTS",
     "NicBench",
     "Stranger",
     "descriptor",
+    "nic_frame",
     "receive_descriptor",
 ]
 
@@ -51,6 +54,9 @@ RING_BITS = 4
 JOB_ID, PID_ON_FEP = 0xABCDE0, 0x120
 """Of context 0; context c has c more."""
 VALID, READ, WRITE, VIRTUAL = 1, 2, 4, 8
+PEERS = 4
+nic_frame = partial(frame, peers=PEERS)
+"""The frame of a header that the NIC of the bench receives or sends."""
 
 
 def descriptor(opcode, **fields):
@@ -299,7 +305,7 @@ class Stranger:
         return header
 
     def send(self, header, payload=b"", **overrides):
-        self.bench.send(frame(header, payload, received=True, **overrides))
+        self.bench.send(nic_frame(header, payload, received=True, **overrides))
 
     def answer(self, header, code, data=b""):
         """The frame that must answer a request."""
@@ -317,7 +323,7 @@ class Stranger:
             "job_id": header["job_id"],
             "modified_length": header["request_length"] if code == 1 else 0,
         }
-        return frame(fields, data, received=False)
+        return nic_frame(fields, data, received=False)
 
     def nack(self, header, code, psn, pdc, **more):
         """The frame that must refuse a packet."""
@@ -330,4 +336,4 @@ class Stranger:
             "dpdcid": header["spdcid"],
             **more,
         }
-        return frame(fields, b"", received=False)
+        return nic_frame(fields, b"", received=False)

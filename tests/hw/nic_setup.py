@@ -11,15 +11,14 @@ from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import always, in_bursts, randomly
 
-from tests.hw.nic_environment import REGION
-from tests.hw.uet_frames import frame
+from tests.hw.nic_environment import PEERS, REGION, nic_frame
 
 PARAMETERS = NicParameters(
     data_width=bench_parameters()["width"],
     payload=bench_parameters()["payload"],
     contexts=2,
     keys=16,
-    peers=4,
+    peers=PEERS,
     target_pdcs=4,
     window=8,
     out_of_order_entries=4,
@@ -152,7 +151,7 @@ class Remote:
         }
         self.sent += 1
         content = await self.bench.receive()
-        assert content == frame(header, payload, received=False)
+        assert content == nic_frame(header, payload, received=False)
         return header
 
     def answer(self, request, code=OK, data=b""):
@@ -171,7 +170,7 @@ class Remote:
             "job_id": request["job_id"],
             "modified_length": request["request_length"] if code == OK else 0,
         }
-        self.bench.send(frame(header, data, received=True))
+        self.bench.send(nic_frame(header, data, received=True))
 
 
 def remote_fields(length, remote=0x1234_5678_9ABC, key=0x77):

@@ -32,6 +32,8 @@ __all__ = [
 OWN_MAC = 0x02_00_00_00_00_07
 OWN_IP = 0x0A_00_00_07
 MAC, PEER_IP = 0x02_AB_CD_EF_01_02, 0x0A_00_FF_FE
+PEERS = 128
+"""Entries of the peer table of a NIC that is not said to have others."""
 
 WITH_ATOMIC_EXTENSION = (3, 4, 0xD, 0xE, 0x30, 0x31, 0x32)
 """ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, AMOEBA_COMPARE_ATOMIC, AMOEBA_ATOMIC and
@@ -46,11 +48,23 @@ def _ip(number):
     return ".".join(str(byte) for byte in number.to_bytes(4, "big"))
 
 
-def transport_bytes(header, payload):
+def _pdc_numbers(h, received, peers):
+    """``spdcid`` and ``dpdcid`` of a frame; the NIC's own one is an entry of one of its two tables."""
+    first_target = 1 + peers
+    if received:
+        spdcid, dpdcid = h["spdcid"] + 1, h["dpdcid"] + (first_target if h["is_request"] else 1)
+    else:
+        asks = h["is_request"] or (h["returns"] and h["opcode"] != 2)
+        spdcid, dpdcid = h["spdcid"] + (1 if asks else first_target), h["dpdcid"] + 1
+        if h["is_control"] and h["spdcid"] == 0xFFFF:
+            spdcid = 0
+    return spdcid % (1 << 16), h["dpdcid"] if h["syn"] else dpdcid % (1 << 16)
+
+
+def transport_bytes(header, payload, *, received=True, peers=PEERS):
     """PDS, SES and payload of a frame, without CRC; fields that are not given are zero."""
     h = {**_NOTHING, **header}
-    # PDC 0 does not exist.
-    spdcid, dpdcid = (h["spdcid"] + 1) % (1 << 16), (h["dpdcid"] + 1 - h["syn"]) % (1 << 16)
+    spdcid, dpdcid = _pdc_numbers(h, received, peers)
     retx = 0x10 if h["retx"] else 0
     of_answers = retx | (0x20 if h["marked"] else 0)
     flags = (0x0C if h["syn"] else 0x08) | retx
@@ -60,7 +74,7 @@ def transport_bytes(header, payload):
     if h["is_control"]:
         prologue = 10 << 11 | of_answers
         return struct.pack(">HBBIHHI", prologue, h["nack_code"], h["missing"], h["psn"], spdcid, dpdcid, 0)
-    if h["returns"]:
+    if h["returns"] and h["opcode"] == 2:
         prologue = 3 << 11 | 5 << 7 | 0x08 | retx
         pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], spdcid, dpdcid)
         ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
@@ -117,17 +131,18 @@ def network_bytes(transport, source, destination, port, crc=None, padding=b"", i
 
 def _type_of_service(header, received, dscp):
     """The second byte of the IPv4 header: Expedited Forwarding of answers; requests are ECN-capable, or marked."""
-    if not (header["is_request"] or header["returns"]):
+    if not (header["is_request"] or (header["returns"] and header["opcode"] == 2)):
         return 0xB8
     return dscp << 2 | (3 if received and header.get("marked") else 2)
 
 
-def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, dscp=0, **overrides):
-    """The whole frame of a FRAME_HEADER that was ``received`` by ``own``, or sent by it."""
+def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, dscp=0, peers=PEERS, **overrides):
+    """The whole frame of a FRAME_HEADER that was ``received`` by ``own``, a NIC with ``peers``, or sent by it."""
     overrides["ip"] = {"tos": _type_of_service({**_NOTHING, **header}, received, dscp)} | overrides.get("ip", {})
     ends = ((header["mac"], header["ip"]), own)
     source, destination = ends if received else ends[::-1]
-    return network_bytes(transport_bytes(header, payload), source, destination, header["port"], **overrides)
+    transport = transport_bytes(header, payload, received=received, peers=peers)
+    return network_bytes(transport, source, destination, header["port"], **overrides)
 
 
 def _addressed():
@@ -136,7 +151,7 @@ def _addressed():
         "ip": random.getrandbits(32),
         "port": random.getrandbits(16),
         "psn": random.choice([random.getrandbits(32), 0, 0xFFFF_FFFF]),
-        "spdcid": random.randrange(0xFFFF),
+        "spdcid": random.randrange(0xFFFF - PEERS),
         "dpdcid": random.getrandbits(16),
         "retx": random.getrandbits(1),
         "marked": random.getrandbits(1),

@@ -39,6 +39,13 @@ def test_sizes_that_no_nic_can_have_are_refused(name, value):
         NicParameters(**{name: value})
 
 
+def test_all_pdcs_have_numbers_of_16_bits():
+    assert NicParameters(peers=1 << 14, target_pdcs=1 << 15).target_pdcs == 1 << 15
+    message = "^peers and target_pdcs must be at most 65535 together, got 65536$"
+    with pytest.raises(ValueError, match=message):
+        NicParameters(peers=1 << 15, target_pdcs=1 << 15)
+
+
 def test_the_largest_window_is_what_a_packet_with_syn_can_count():
     assert NicParameters(window=4096).window == 4096
 

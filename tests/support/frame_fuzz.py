@@ -69,6 +69,7 @@ class Attacker:
         self._generator = random.Random(seed)
         self._mac, self._ip, self._context = mac, ip, context
         self._key = key
+        self._first_target = context.nic.parameters.peers
         self._pdcs = {address: _Pdc() for address in self.ADDRESSES}
 
     def frame(self) -> bytes:
@@ -138,18 +139,24 @@ class Attacker:
             header = replace(header, **{self._generator.choice(_MUTABLE): self._generator.getrandbits(16)})
         return header, payload
 
+    def _number(self, table: int) -> int:
+        """A PDC in a table of the NIC, whose entries are counted on the wire from ``table`` on; or any other."""
+        return self._generator.choice((table, table, table + 1, table + 40, self._generator.getrandbits(16)))
+
     def _sequence(self, source: int) -> dict[str, int]:
         """Fields of the PDS header of a packet that comes before its turn, mostly too far ahead, or anything."""
         generator = self._generator
         pdc = self._pdcs[source]
         ahead = pdc.next_psn + generator.choice((generator.randint(1, 300), *(generator.randint(256, 600),) * 3))
         psn = generator.choice((ahead, generator.getrandbits(32)))
+        syn = generator.random() < 0.8
+        opening = generator.choice(((psn - pdc.start_psn) & 0xFFF,) * 4 + (0, 1, generator.getrandbits(12)))
         return {
             "mac": self._mac, "ip": self._ip, "port": generator.getrandbits(16), "psn": psn,
             "clear_psn_offset": generator.choice((0xFFFF, 0xFFFF, 0xFFF0, generator.getrandbits(16))),
             "spdcid": generator.choice((7, 7, 7, 0x100 | generator.getrandbits(16))),
-            "syn": generator.random() < 0.8, "retx": generator.random() < 0.2,
-            "dpdcid": generator.choice(((psn - pdc.start_psn) & 0xFFF,) * 4 + (0, 1, generator.getrandbits(12))),
+            "syn": syn, "retx": generator.random() < 0.2,
+            "dpdcid": opening if syn else self._number(self._first_target),
         }  # fmt: skip
 
     def _request(self, source: int) -> tuple[FrameHeader, bytes]:
@@ -196,7 +203,7 @@ class Attacker:
         for name in ("syn", "clear_psn_offset"):
             del sequence[name]
         header = FrameHeader(
-            **{**sequence, "dpdcid": generator.choice((0, 0, 1, 40, generator.getrandbits(16)))},
+            **{**sequence, "dpdcid": self._number(0)},
             is_request=False,
             cack_psn=(sequence["psn"] - generator.choice((0, 1, 5, 0x7FFF))) & 0xFFFF_FFFF,
             opcode=2 if data else generator.choice((0, 1, 1, 3)),
@@ -224,7 +231,7 @@ class Attacker:
             mac=self._mac, ip=self._ip, is_request=False, is_control=True, psn=sequence["psn"],
             nack_code=generator.choice((*NackCode, generator.getrandbits(8))), retx=sequence["retx"] > 0,
             missing=generator.choice((0, 0, 1, 2, generator.getrandbits(8))),
-            spdcid=sequence["spdcid"], dpdcid=generator.choice((0, 0, 1, 40, generator.getrandbits(16))),
+            spdcid=sequence["spdcid"], dpdcid=self._number(0),
             marked=generator.random() < 0.2,
         )  # fmt: skip
         return header, b""

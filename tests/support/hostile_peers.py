@@ -75,25 +75,27 @@ class Outsider:
         other = generator.choice([each for each in self._hosts if each is not host])
         number = generator.randrange(8)
         header = self._first_packet(host, generator, number)
+        target_pdc = host.parameters.peers + generator.randrange(8)
         match generator.randrange(5):
             case 0:
                 pass
             case 1:
-                header = replace(header, syn=False, dpdcid=generator.randrange(8))
+                header = replace(header, syn=False, dpdcid=target_pdc)
             case 2:
+                place = {"syn": True} if generator.random() < 0.5 else {"dpdcid": target_pdc}
                 header = FrameHeader(mac=host.mac, ip=host.ip, port=1, psn=header.psn, clear_psn_offset=0xFFFF,
-                                     spdcid=number, syn=generator.random() < 0.5, is_control=True)  # fmt: skip
+                                     spdcid=number, is_control=True, **place)  # fmt: skip
             case 3:
                 header = FrameHeader(
                     mac=host.mac, ip=host.ip, is_request=False, is_control=True, psn=header.psn, dpdcid=number,
-                    spdcid=generator.randrange(8), nack_code=generator.choice((*NackCode, generator.getrandbits(8))),
+                    spdcid=target_pdc, nack_code=generator.choice((*NackCode, generator.getrandbits(8))),
                 )  # fmt: skip
             case _:
                 asked = self._last_request(host, other)
                 psn, pdc = (header.psn, number) if asked is None else (asked.psn, asked.spdcid)
                 header = FrameHeader(
                     mac=host.mac, ip=host.ip, is_request=False, psn=psn, cack_psn=psn, dpdcid=pdc,
-                    spdcid=generator.randrange(8), opcode=1, return_code=1, job_id=header.job_id ^ 0x5A5A,
+                    spdcid=target_pdc, opcode=1, return_code=1, job_id=header.job_id ^ 0x5A5A,
                     message_id=generator.getrandbits(16),
                 )  # fmt: skip
         return encode(header, b"", other.mac, other.ip)

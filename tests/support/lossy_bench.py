@@ -89,7 +89,8 @@ class Bench:
             "cack_psn": FIRST_PSN - 1, "opcode": 1, "return_code": OK, "message_id": (psn - FIRST_PSN) & 0xFFFF,
             "job_id": self.pair.remote.job_id, **fields,
         })  # fmt: skip
-        frame = encode(header, b"", self.pair.target.mac, fields.get("ip", self.pair.target.ip))
+        target = self.pair.target
+        frame = encode(header, b"", target.mac, fields.get("ip", target.ip), peers=target.parameters.peers)
         self.pair.initiator.device.deliver(frame, 0)  # type: ignore[attr-defined]
         self.pair.run(1)
 

@@ -1,10 +1,10 @@
 """An initiator that is no NIC: it says to a target exactly what a test wants, right or wrong."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amoeba_model.network import SimulatedDevice
-from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
+from amoeba_model.wire.codec import NO_PDC, DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
 from tests.support.raw_driver import Pair, RawContext
@@ -61,7 +61,14 @@ class Stranger:
         return FrameHeader(**{**values, **fields})
 
     def frame(self, header: FrameHeader, payload: bytes = b"") -> bytes:
+        """Encode a frame; its ``dpdcid`` counts from the target's first PDC, as does ``spdcid`` of an answer."""
+        if header.is_request and not header.syn:
+            header = replace(header, dpdcid=(header.dpdcid + self._peers) & 0xFFFF)
         return encode(header, payload, self.mac, self.ip)
+
+    @property
+    def _peers(self) -> int:
+        return self.pair.target.parameters.peers
 
     def send(self, frame: bytes) -> None:
         """Deliver a frame to the target, and let enough time pass for any answer."""
@@ -84,7 +91,11 @@ class Stranger:
         self._seen = len(self.pair.network.log)
         frames = [decode(frame.data) for _, frame in log if frame.data[:6] == self.mac.to_bytes(6, "big")]
         assert all(isinstance(frame, DecodedFrame) for frame in frames)
-        return [frame for frame in frames if isinstance(frame, DecodedFrame)]
+        answers = [frame for frame in frames if isinstance(frame, DecodedFrame)]
+        for answer in answers:
+            if answer.header.spdcid != NO_PDC:
+                answer.header.spdcid -= self._peers
+        return answers
 
     def ask(self, payload: bytes = b"", **fields: Any) -> DecodedFrame:
         """Send the next packet of the PDC; its only answer. One too many would be found by the next call."""

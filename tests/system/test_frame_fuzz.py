@@ -154,7 +154,8 @@ def test_storms_of_old_frames_in_the_name_of_the_other_side_change_nothing(devic
         for _ in range(generator.randint(1, 15)):
             header, payload = generator.choice(old)
             psn = (header.psn - generator.choice((0, 0, 50, 1 << 30))) & 0xFFFF_FFFF
-            header = replace(header, syn=False, dpdcid=0, psn=psn, cack_psn=psn)
+            first = pair.target.parameters.peers if header.is_request else 0
+            header = replace(header, syn=False, dpdcid=first, psn=psn, cack_psn=psn)
             to, by = (pair.target, pair.initiator) if header.is_request else (pair.initiator, pair.target)
             kind = generator.randrange(3)
             if kind == 1 and not header.is_request:

@@ -285,7 +285,8 @@ def test_packets_of_no_pdc_are_dropped(stranger: Stranger, region: Buffer) -> No
     unopened = stranger.frame(stranger.header(syn=False, dpdcid=0, **good), EIGHT)
     counted(stranger, Counter.DROPPED_PDC, unopened, NackCode.INV_DPDCID)
     pdc = stranger.ask(EIGHT, **good).header.spdcid
-    for wrong in (pdc + 1, 0xFFFF):
+    initiators_own = pdc - stranger.pair.target.parameters.peers
+    for wrong in (pdc + 1, initiators_own, 0xFFFF):
         frame = stranger.frame(stranger.header(syn=False, dpdcid=wrong, **good), EIGHT)
         counted(stranger, Counter.DROPPED_PDC, frame, NackCode.INV_DPDCID)
     other = Stranger(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)

@@ -245,7 +245,10 @@ def test_packets_carry_syn_until_the_first_answer_and_the_targets_pdc_afterwards
         opcode=DescriptorOpcode.WRITE, flags=INLINE, length=8, remote_address=target.address, remote_key=Pair.KEY
     )
     headers = [frame.header for frame in requests_seen(pair)]
-    assert [(header.syn, header.dpdcid) for header in headers] == [(True, 0), (True, 1), (True, 2), (False, 0)]
+    first_target = pair.target.parameters.peers
+    assert [(header.syn, header.dpdcid) for header in headers] == [
+        (True, 0), (True, 1), (True, 2), (False, first_target)
+    ]  # fmt: skip
     assert [header.clear_psn_offset for header in headers] == [0xFFFF, 0xFFFE, 0xFFFD, 0xFFFF]
 
 

@@ -14,6 +14,8 @@ from tests.support.uet_dissector import ACK, CONTROL, ROD_REQUEST, dissect
 
 MakePair = Callable[..., Pair]
 SIZE = 8192
+FIRST_TARGET = 129
+"""The number of a NIC's first PDC as a target, behind the 128 of its peer table."""
 LE: Literal["little"] = "little"
 
 
@@ -69,7 +71,7 @@ def test_every_frame_of_every_request_is_one_of_the_specification(device_pair: P
     assert [fields["message_id"] for fields in requests[:-1]] == [0, 0, *range(2, len(requests) - 1)]
     for request, answer in zip(requests[:-1], answers[:-1], strict=True):
         assert (answer["message_id"], answer["job_id"]) == (request["message_id"], request["job_id"])
-        assert (answer["spdcid"], answer["dpdcid"]) == (1, request["spdcid"])
+        assert (answer["spdcid"], answer["dpdcid"]) == (FIRST_TARGET, request["spdcid"])
     # NO_OP with INITIATOR_ERROR in the place of the packet whose operands the host refuses.
     assert [
         (r["opcode"], r["flags"] & 0x10, a["return_code"])
@@ -80,7 +82,7 @@ def test_every_frame_of_every_request_is_one_of_the_specification(device_pair: P
     ]
     assert pair.target.counter(Counter.REFUSED_REQUESTS) == 2
     close, closed = requests[-1], answers[-1]
-    assert (close["type"], close["syn"], close["dpdcid"]) == (CONTROL, 0, 1)
+    assert (close["type"], close["syn"], close["dpdcid"]) == (CONTROL, 0, FIRST_TARGET)
     assert (closed["next_header"], closed["psn"]) == (0, close["psn"])
     pairs = [(r["compare_value"], r["swap_value"]) for r in requests if "swap_value" in r]
     assert pairs == [tuple(int.from_bytes(content[at : at + size], LE) for at in (64, 0)) for size in (8, 1)]
@@ -187,11 +189,11 @@ def test_pdcs_are_numbered_from_one_at_both_ends(device_pair: Pair) -> None:
         assert status == 1
     assert [(f["type"], f["spdcid"], f["dpdcid"], f.get("syn")) for _, f in recorded(pair)] == [
         (ROD_REQUEST, 2, 0, 1),
-        (ACK, 1, 2, None),
+        (ACK, FIRST_TARGET, 2, None),
         (ROD_REQUEST, 1, 0, 1),
-        (ACK, 2, 1, None),
-        (ROD_REQUEST, 2, 1, 0),
-        (ACK, 1, 2, None),
+        (ACK, FIRST_TARGET + 1, 1, None),
+        (ROD_REQUEST, 2, FIRST_TARGET, 0),
+        (ACK, FIRST_TARGET, 2, None),
     ]
 
 

@@ -172,6 +172,7 @@ class ReturnOrder(wiring.Component):
             source.ready.eq(target.ready),
             *(target.p[name].eq(p[name]) for name in ("mac", "ip", "port", "retx", "marked")),
             *(target.p[name].eq(p[name]) for name in ("psn", "spdcid", "dpdcid")),
+            target.p.returns.eq(1),
             target.p.is_control.eq(p.refuses),
             target.p.nack_code.eq(Mux(p.refuses, NackCode.ROD_OOO, 0)),
         ]

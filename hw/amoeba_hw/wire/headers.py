@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
-from amoeba_model.wire.codec import ATOMIC_REQUESTS
+from amoeba_model.wire.codec import ATOMIC_REQUESTS, NO_PDC, first_target_pdc
 
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.layout import pack_wire, unpack_wire
@@ -151,8 +151,8 @@ def _ses_values(shape, record, header):
     return values
 
 
-def _pds_header(shape, header):
-    """Pack the PDS header of a shape as it travels."""
+def _pds_header(shape, header, peers):
+    """Pack the PDS header of a shape as it travels; ``peers`` is the size of the own peer table."""
     record = shape.value[0]
     # A flag has the same place in all packets that have it.
     retx = Mux(header.retx, int(uet.PdsFlags.RETX), 0)
@@ -190,13 +190,25 @@ def _pds_header(shape, header):
             "ack_psn_offset": (header.psn - header.cack_psn)[:16],
             "cack_psn": header.cack_psn,
         }
-    # Entries of tables become numbers of PDCs; with SYN it is neither.
-    is_number = shape in _ACK_HEADERS or shape in (FrameShape.NACK, FrameShape.RETURN_DATA) or ~header.syn
-    numbers = {
-        "spdcid": (header.spdcid + uet.FIRST_PDC)[:16],
+    return pack_wire(record, values | _numbers(shape, header, peers))
+
+
+def _numbers(shape, header, peers):
+    """Turn entries of tables into numbers of PDCs; with SYN ``dpdcid`` is neither."""
+    target = first_target_pdc(peers)
+    if shape is FrameShape.RETURN_DATA:
+        own, is_number = target, True
+    elif shape in _ACK_HEADERS or shape is FrameShape.NACK:
+        own, is_number = Mux(header.returns, uet.FIRST_PDC, target), True
+    else:
+        own, is_number = uet.FIRST_PDC, ~header.syn
+    own_number = (header.spdcid + own)[:16]
+    if shape is FrameShape.NACK:
+        own_number = Mux(header.spdcid == NO_PDC, 0, own_number)
+    return {
+        "spdcid": own_number,
         "dpdcid": (header.dpdcid + Mux(is_number, uet.FIRST_PDC, 0))[:16],
     }
-    return pack_wire(record, values | numbers)
 
 
 class HeaderBuilder(wiring.Component):
@@ -206,6 +218,8 @@ class HeaderBuilder(wiring.Component):
     ----------
     every_cycle : bool
         Take a header in every cycle, at the price of a place for a second one; otherwise in every other cycle.
+    peers : int
+        Entries of the own peer table, behind whose numbers those of the target's PDCs begin.
 
     Members
     -------
@@ -219,8 +233,8 @@ class HeaderBuilder(wiring.Component):
         a register.
     """
 
-    def __init__(self, every_cycle):
-        self._every_cycle = every_cycle
+    def __init__(self, every_cycle, peers):
+        self._every_cycle, self._peers = every_cycle, peers
         super().__init__(
             {
                 "mac": In(48),
@@ -252,7 +266,7 @@ class HeaderBuilder(wiring.Component):
         _choose_shape(m, shape, source.p)
         of_requests = Cat(Const(uet.ECN_CAPABLE, 2), self.dscp)
         m.d.comb += [
-            service.eq(Mux(source.p.is_request | source.p.returns, of_requests, uet.DSCP_EXPEDITED << 2)),
+            service.eq(Mux(source.p.is_request | shape.return_data, of_requests, uet.DSCP_EXPEDITED << 2)),
             advance.eq(self._valid & (~self.o.valid | self.o.ready)),
             source.ready.eq(~self._valid | (advance if self._every_cycle else 0)),
             total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + source.p.payload_length),
@@ -322,7 +336,7 @@ class HeaderBuilder(wiring.Component):
         transport = []
         for kind in FrameShape:
             ses = [pack_wire(record, _ses_values(kind, record, header)) for record in kind.value[1:]]
-            transport.append((self._shape[kind.name.lower()], Cat(_pds_header(kind, header), *ses)))
+            transport.append((self._shape[kind.name.lower()], Cat(_pds_header(kind, header, self._peers), *ses)))
         return [
             built.bytes.eq(Cat(common, select(8 * HEADER_MAXIMUM - len(common), transport))),
             built.kind.eq(self._shape),

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
+from amoeba_model.wire.codec import first_target_pdc
 
 from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
 from amoeba_hw.layout import unpack_wire
@@ -64,6 +65,7 @@ class FrameParser(wiring.Component):
     def __init__(self, parameters):
         self._line_bytes = parameters.beat_bytes
         self._limit = frame_limit(parameters)
+        self._first_target_pdc = first_target_pdc(parameters.peers)
         beat = packet_beat(parameters.data_width)
         super().__init__(
             {
@@ -338,7 +340,7 @@ class FrameParser(wiring.Component):
                         Mux(shape.close, Const(0xFFFF, 16), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
-                    "dpdcid": pds["dpdcid"] - Mux(is_request & syn, 0, uet.FIRST_PDC),
+                    "dpdcid": pds["dpdcid"] - Mux(is_request, Mux(syn, 0, self._first_target_pdc), uet.FIRST_PDC),
                     "payload_length": payload_length,
                 },
             ),

@@ -55,6 +55,7 @@ class FrameTransmitter(wiring.Component):
 
     def __init__(self, parameters):
         self._width = width = parameters.data_width
+        self._peers = parameters.peers
         super().__init__(
             {
                 "mac": In(48),
@@ -79,7 +80,7 @@ class FrameTransmitter(wiring.Component):
         m = Module()
         # The arbiter begins with its first input.
         m.submodules.arbiter = arbiter = RegisteredArbiter(FRAME_HEADER, 3)
-        m.submodules.builder = builder = HeaderBuilder(every_cycle=self._width // 8 >= SHORTEST_FRAME)
+        m.submodules.builder = builder = HeaderBuilder(self._width // 8 >= SHORTEST_FRAME, self._peers)
         m.submodules.assembler = assembler = FrameAssembler(self._width)
         m.submodules.appender = appender = CrcAppender(self._width)
         m.submodules.departures = departures = Queue(_DEPARTURE, _FRAMES_INSIDE)

@@ -52,9 +52,10 @@ class FrameTransmitter:
 
         Returns the cycle at which it has left if nothing overtakes it.
         """
-        frame = encode(header, payload, self._core.mac, self._core.ip, self._core.dscp)
+        core = self._core
+        frame = encode(header, payload, core.mac, core.ip, core.dscp, core.parameters.peers)
         start = self._busy_until if self._busy_until > ready else ready
-        self._busy_until = left = start - (-len(frame) // self._core.beat_bytes)
+        self._busy_until = left = start - (-len(frame) // core.beat_bytes)
         self._queued += 1
         heapq.heappush(self._urgent if urgent else self._waiting, (ready, self._queued, frame, announcement))
         return left
@@ -140,7 +141,7 @@ class FrameReceiver:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None
         core = self._core
-        decoded = decode(frame, core.mac, core.ip)
+        decoded = decode(frame, core.mac, core.ip, core.parameters.peers)
         if not isinstance(decoded, DecodedFrame):
             core.counters[decoded.cause] += 1
             return None

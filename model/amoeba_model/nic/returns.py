@@ -73,6 +73,7 @@ class ReturnOrder:
             spdcid=header.dpdcid,
             dpdcid=header.spdcid,
             marked=header.marked,
+            returns=True,
         )
 
     def _send(self, answer: FrameHeader, cycle: int) -> None:

@@ -35,7 +35,7 @@ from amoeba_model.wire.uet import (
     ResponseOpcode,
 )
 
-__all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
+__all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode", "first_target_pdc"]
 
 NO_PDC = 0xFFFF
 """``spdcid`` of a NACK about no PDC: number 0 on the wire, which no PDC has."""
@@ -60,8 +60,9 @@ _ATOMIC_REQUESTS = frozenset(opcode.value for opcode in ATOMIC_REQUESTS)
 class FrameHeader:
     """Everything a frame says besides its payload, in both directions: ``amoeba_hw``'s FRAME_HEADER.
 
-    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving. ``spdcid`` and
-    ``dpdcid`` are entries of the tables that they are in, counted from 0, one less than the numbers on the wire.
+    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving. The own one of
+    ``spdcid`` and ``dpdcid`` is an entry of the table that it is in, counted from 0; the other side's is one less
+    than its number on the wire.
     """
 
     mac: int = 0
@@ -114,8 +115,9 @@ class FrameHeader:
     """Received: the request has a congestion mark, or the answer says that its request had. Of an answer sent: the
     request had one. Requests are sent unmarked."""
     returns: bool = False
-    """To the initiator: a ROD request of the target with a READ's data. ``psn`` counts in the return direction,
-    ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``."""
+    """``psn`` counts in the return direction. With WITH_DATA, to the initiator: a ROD request of the target with a
+    READ's data. ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``. Otherwise the initiator's
+    ACK or NACK of such a request."""
 
 
 class DecodedFrame(NamedTuple):
@@ -267,35 +269,45 @@ _CRC_RESIDUE = 0x4867_4BC7
 """The CRC of anything with its own CRC behind it."""
 
 
-def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp: int = 0) -> bytes:
+def first_target_pdc(peers: int) -> int:
+    """Return the number of a NIC's first PDC as a target: behind those of the ``peers`` entries of its peer table."""
+    return FIRST_PDC + peers
+
+
+def encode(
+    header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp: int = 0, peers: int = 0
+) -> bytes:
     """Encode a frame, from the Ethernet header to the packet's CRC, without padding.
 
-    ``dscp`` is that of requests. ``header.payload_length`` is not looked at. Raises LayoutError when a value does
-    not fit its field, and when there is a payload where none may be.
+    ``dscp`` is that of requests, ``peers`` the size of the sender's peer table. ``header.payload_length`` is not
+    looked at. Raises LayoutError when a value does not fit its field, and when there is a payload where none may be.
     """
+    returned = header.returns and header.opcode == _WITH_DATA
+    own = FIRST_PDC if header.is_request or (header.returns and not returned) else first_target_pdc(peers)
+    numbers = _numbers(header, own)
     if header.is_control:
         if payload:
             raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
-        packet = _encode_close(header) if header.is_request else _encode_nack(header)
+        packet = _encode_close(header, numbers) if header.is_request else _encode_nack(header, numbers)
     elif header.is_request:
-        packet = _encode_request(header)
-    elif header.returns:
-        packet = _encode_return(header, len(payload))
+        packet = _encode_request(header, numbers)
+    elif returned:
+        packet = _encode_return(header, numbers, len(payload))
     else:
-        packet = _encode_ack(header, len(payload))
+        packet = _encode_ack(header, numbers, len(payload))
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
-    tos = dscp << 2 | ECN_CAPABLE if header.is_request or header.returns else DSCP_EXPEDITED << 2
+    tos = dscp << 2 | ECN_CAPABLE if header.is_request or returned else DSCP_EXPEDITED << 2
     outer, crc = encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
     crc = google_crc32c.extend(google_crc32c.extend(crc, packet), payload)
     return b"".join((outer, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
 
 
-def _encode_request(header: FrameHeader) -> bytes:
+def _encode_request(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
     packet = _pack_request(
         _ACK_REQUEST | _syn_and_retx(header),
         header.clear_psn_offset,
         header.psn,
-        *_numbers(header),
+        *numbers,
         header.opcode,
         header.version,
         header.flags,
@@ -314,12 +326,12 @@ def _encode_request(header: FrameHeader) -> bytes:
     return packet
 
 
-def _encode_return(header: FrameHeader, size: int) -> bytes:
+def _encode_return(header: FrameHeader, numbers: tuple[int, int], size: int) -> bytes:
     return _pack_return(
         _ACK_REQUEST | (_RETX if header.retx else 0),
         header.clear_psn_offset,
         header.psn,
-        *_numbers(header),
+        *numbers,
         header.opcode,
         header.version,
         header.return_code,
@@ -332,7 +344,7 @@ def _encode_return(header: FrameHeader, size: int) -> bytes:
     )
 
 
-def _encode_ack(header: FrameHeader, size: int) -> bytes:
+def _encode_ack(header: FrameHeader, numbers: tuple[int, int], size: int) -> bytes:
     psn, cack_psn = header.psn, header.cack_psn
     distance = (psn - cack_psn + 0x8000) & 0xFFFF_FFFF
     if distance > 0xFFFF or psn >> 32:
@@ -341,7 +353,7 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
         _marked_and_retx(header),
         (distance - 0x8000) & 0xFFFF,
         cack_psn,
-        *_numbers(header),
+        *numbers,
     )
     if header.opcode == _NO_RESPONSE:
         if size:
@@ -353,27 +365,31 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
     return _pack_response(*pds, *ses, header.modified_length)
 
 
-def _encode_nack(header: FrameHeader) -> bytes:
+def _encode_nack(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
     return _pack_nack(
         _marked_and_retx(header),
         header.nack_code,
         header.missing,
         header.psn,
-        *_numbers(header),
+        *numbers,
     )
 
 
-def _encode_close(header: FrameHeader) -> bytes:
-    return _pack_close(_ACK_REQUEST | _syn_and_retx(header), header.psn, *_numbers(header))
+def _encode_close(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
+    return _pack_close(_ACK_REQUEST | _syn_and_retx(header), header.psn, *numbers)
 
 
-def _numbers(header: FrameHeader) -> tuple[int, int]:
-    """``spdcid`` and ``dpdcid`` as they travel; with SYN, which requests may have, the latter is no PDC."""
+def _numbers(header: FrameHeader, own: int) -> tuple[int, int]:
+    """``spdcid`` and ``dpdcid`` as they travel; with SYN, which requests may have, the latter is no PDC.
+
+    ``own`` is the number of the first entry in the table of ``spdcid``.
+    """
     spdcid, dpdcid = header.spdcid, header.dpdcid
     if (spdcid | dpdcid) >> 16:
         raise LayoutError(f"spdcid and dpdcid hold 16 bits, which {spdcid:#x} and {dpdcid:#x} do not fit")
     opens = header.is_request and header.syn
-    return (spdcid + FIRST_PDC) & 0xFFFF, dpdcid if opens else (dpdcid + FIRST_PDC) & 0xFFFF
+    number = 0 if spdcid == NO_PDC else (spdcid + own) & 0xFFFF
+    return number, dpdcid if opens else (dpdcid + FIRST_PDC) & 0xFFFF
 
 
 def _syn_and_retx(header: FrameHeader) -> int:
@@ -389,10 +405,13 @@ def _signed(number: int) -> int:
     return number - (number >> 15 << 16)
 
 
-def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
+def decode(
+    frame: bytes, own_mac: int | None = None, own_ip: int | None = None, peers: int = 0
+) -> DecodedFrame | Drop:
     """Decode a frame's header and payload, or say why it is dropped, in the order of hw/amoeba_hw/wire/README.md.
 
-    Without ``own_mac`` or ``own_ip`` every destination is accepted. Never raises, whatever the bytes are.
+    Without ``own_mac`` or ``own_ip`` every destination is accepted. ``peers`` is the size of the receiver's peer
+    table. Never raises, whatever the bytes are.
     """
     if len(frame) < ENCAPSULATION_SIZE:
         return _DROP_MALFORMED
@@ -410,7 +429,7 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         return _DROP_MALFORMED
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
     if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
-        return _decode_request(frame, end, mac, ip, port, pds_flags, marked)
+        return _decode_request(frame, end, (mac, ip, port), pds_flags, marked, peers)
     if kind == _ROD_REQUEST and next_header == _RESPONSE_DATA:
         return _decode_return(frame, end, mac, ip, port, pds_flags, marked)
     if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
@@ -420,12 +439,12 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     if kind == _NACK and next_header == _NO_HEADER:
         return _decode_nack(frame, mac, ip, port, pds_flags)
     if kind == _CONTROL and next_header == _CLOSE:
-        return _decode_close(frame, mac, ip, port, pds_flags, marked)
+        return _decode_close(frame, (mac, ip, port), pds_flags, marked, peers)
     return _DROP_MALFORMED
 
 
 def _decode_request(
-    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, marked: bool
+    frame: bytes, end: int, source: tuple[int, int, int], pds_flags: int, marked: bool, peers: int
 ) -> DecodedFrame | Drop:
     start = _REQUEST_END
     if start > end:
@@ -444,9 +463,9 @@ def _decode_request(
         start += _EXTENSION_SIZE
     syn, retx = pds_flags & _SYN != 0, pds_flags & _RETX != 0
     if not syn:
-        dpdcid = (dpdcid - FIRST_PDC) & 0xFFFF
+        dpdcid = (dpdcid - first_target_pdc(peers)) & 0xFFFF
     header = FrameHeader(
-        mac, ip, port, True, False, retx, 0, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
+        *source, True, False, retx, 0, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
         header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start, marked,
     )  # fmt: skip
@@ -541,21 +560,21 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
     return DecodedFrame(header, b"")
 
 
-def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool) -> DecodedFrame | Drop:
+def _decode_close(
+    frame: bytes, source: tuple[int, int, int], pds_flags: int, marked: bool, peers: int
+) -> DecodedFrame | Drop:
     psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
     if not spdcid:
         return _DROP_MALFORMED
     syn = bool(pds_flags & _SYN)
     header = FrameHeader(
-        mac=mac,
-        ip=ip,
-        port=port,
+        *source,
         is_control=True,
         retx=bool(pds_flags & _RETX),
         psn=psn,
         clear_psn_offset=_CLEARED,
         spdcid=spdcid - FIRST_PDC,
-        dpdcid=dpdcid if syn else (dpdcid - FIRST_PDC) & 0xFFFF,
+        dpdcid=dpdcid if syn else (dpdcid - first_target_pdc(peers)) & 0xFFFF,
         syn=syn,
         marked=marked,
     )

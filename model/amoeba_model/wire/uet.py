@@ -32,7 +32,7 @@ DSCP_EXPEDITED = 46
 """``dscp`` of answers and NACKs: Expedited Forwarding, RFC 3246. They have no ECN."""
 
 FIRST_PDC = 1
-"""The number of a NIC's first PDC, initiator's or target's: 0 is reserved."""
+"""The number of a NIC's first PDC as an initiator: 0 is reserved."""
 
 
 class PdsType(enum.IntEnum):

@@ -192,7 +192,7 @@ def test_an_acknowledgement_repeats_the_fields_of_its_packet():
         await driver.packet(0, {}, psn=0, **echoed)
         answer = ctx.get(dut.acknowledgements.payload)
         assert {name: int(getattr(answer, name)) for name in echoed} == echoed
-        assert (answer.is_request, answer.is_control, answer.returns, answer.payload_length) == (0, 0, 0, 0)
+        assert (answer.is_request, answer.is_control, answer.returns, answer.payload_length) == (0, 0, 1, 0)
         assert (answer.opcode, answer.return_code) == (DEFAULT, OK)
 
     simulate(dut, testbench)

@@ -11,7 +11,7 @@ from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, randomly, start
 from cocotb.triggers import RisingEdge
 
-from tests.hw.uet_frames import OWN_IP, OWN_MAC, beats_of, packets_of, random_to_initiator, random_to_target
+from tests.hw.uet_frames import OWN_IP, OWN_MAC, PEERS, beats_of, packets_of, random_to_initiator, random_to_target
 
 PARAMETERS = bench_parameters()
 WIDTH, PAYLOAD = PARAMETERS["width"], PARAMETERS["payload"]
@@ -20,6 +20,18 @@ STREAMS = {
     for kind in ("request", "response")
     for suffix, shape in (("s", FRAME_HEADER), ("_payload", packet_beat(WIDTH)))
 }
+
+
+def arrived(header):
+    """A header that was sent, as the receiver gives it: each side counts its own PDCs in its own tables."""
+    if header["is_request"]:
+        dpdcid = header["dpdcid"] if header["syn"] else header["dpdcid"] - PEERS
+        numbers = {"dpdcid": dpdcid % (1 << 16)}
+    else:
+        numbers = {"spdcid": header["spdcid"] + PEERS}
+    # Nothing on the way marks a request.
+    is_marked = header["marked"] and not header["is_request"] and not header["returns"]
+    return header | numbers | {"marked": int(is_marked)}
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -35,8 +47,7 @@ async def headers_and_payloads_come_back(dut, rate):
             payload = random.randbytes(random.choice([0, 8, random.randint(0, 100), random.randint(0, PAYLOAD)]))
             header = make(payload) | {"mac": OWN_MAC, "ip": OWN_IP}
             sources[f"{kind}s"].send(header)
-            # Nothing on the way marks a request.
-            headers[kind].append(header | {"marked": 0} if kind == "request" or header["returns"] else header)
+            headers[kind].append(arrived(header))
             if payload:
                 sources[f"{kind}_payload"].send(*beats_of(payload, WIDTH))
                 payloads[kind].append(payload)

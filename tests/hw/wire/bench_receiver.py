@@ -23,6 +23,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from tests.hw.uet_frames import (
     OWN_IP,
     OWN_MAC,
+    PEERS,
     beats_of,
     frame,
     network_bytes,
@@ -311,7 +312,7 @@ async def any_bytes_are_judged_as_the_model_judges_them(dut):
         data = bytes(data) or b"\0"
         assert len(data) <= LIMIT
         bench.send(data)
-        decoded = decode(data, OWN_MAC, OWN_IP)
+        decoded = decode(data, OWN_MAC, OWN_IP, PEERS)
         if isinstance(decoded, Drop):
             counts[NicCounter(decoded.cause).name.lower()] += 1
         else:
@@ -363,7 +364,7 @@ async def a_wrong_ip_checksum_is_found_in_frames_of_any_length(dut):
         for checksum in ({}, {"ip": {"chksum": random.getrandbits(16)}}, {}):
             data = frame(header, payload, received=True, **checksum)
             bench.send(data)
-            verdicts.append(isinstance(decode(data, OWN_MAC, OWN_IP), Drop))
+            verdicts.append(isinstance(decode(data, OWN_MAC, OWN_IP, PEERS), Drop))
     await bench.judged(len(verdicts))
     assert bench.counts == {"frames_received": verdicts.count(False), "dropped_malformed": verdicts.count(True)}
     assert verdicts.count(True) == 6

@@ -206,7 +206,7 @@ def test_the_packet_behind_a_close_opens_the_pdc_anew(bench: Bench) -> None:
     assert bench.statuses(4) == [OK] * 4
     sent = [header for header in bench.frames() if header.is_request]
     assert [(header.syn, header.dpdcid, header.message_id) for header in sent] == [
-        (True, 0, 0), (False, 0, 0), (True, 0, 0), (True, 1, 1)
+        (True, 0, 0), (False, bench.pair.target.parameters.peers, 0), (True, 0, 0), (True, 1, 1)
     ]  # fmt: skip
     assert [header.clear_psn_offset for header in sent] == [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE]
 

@@ -14,11 +14,16 @@ from tests.support.uet_dissector import crc32c, dissect
 
 MAC_A, MAC_B = 0x02_00_00_00_00_01, 0x02_00_00_00_00_02
 IP_A, IP_B = 0x0A_00_00_01, 0x0A_00_00_02
+PEERS = 4
+"""Of each NIC: target PDCs have numbers from 5 on."""
 SES = {"job_id": 0xABCDE0, "pid_on_fep": 0x120, "resource_index": 3, "initiator": 2}
 
 
 class Golden(NamedTuple):
-    """A frame, from A to B if it is a request, else from B to A; ``header`` without addresses."""
+    """A frame, from A to B if it is a request, else from B to A.
+
+    ``header`` is without addresses; ``spdcid`` and ``dpdcid`` are one less than on the wire.
+    """
 
     text: str
     header: dict[str, Any]
@@ -226,6 +231,7 @@ SENT = {
         "deca43ef",
         {
             "is_request": False,
+            "returns": True,
             "psn": 3,
             "cack_psn": 3,
             "spdcid": 9,
@@ -332,7 +338,13 @@ def header_of(golden: Golden, *, received: bool) -> FrameHeader:
     header = FrameHeader(port=0xC001, **golden.header)
     other_is_b = header.is_request != received
     mac, ip = (MAC_B, IP_B) if other_is_b else (MAC_A, IP_A)
-    return replace(header, mac=mac, ip=ip, payload_length=len(golden.payload) if received else 0)
+    if received:
+        is_own_target = header.is_request and not header.syn
+        header = replace(header, returns=header.returns and header.opcode == 2)
+        numbers = {"dpdcid": header.dpdcid - PEERS} if is_own_target else {}
+        return replace(header, mac=mac, ip=ip, payload_length=len(golden.payload), **numbers)
+    is_own_target = not header.is_request and not header.returns and header.spdcid != NO_PDC
+    return replace(header, mac=mac, ip=ip, spdcid=header.spdcid - PEERS * is_own_target)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +365,7 @@ def test_frames_are_sent_as_they_are_typed(name: str) -> None:
     golden = SENT[name]
     header = header_of(golden, received=False)
     mac, ip = (MAC_A, IP_A) if header.is_request else (MAC_B, IP_B)
-    assert encode(header, golden.payload, mac, ip) == bytes.fromhex(golden.text)
+    assert encode(header, golden.payload, mac, ip, peers=PEERS) == bytes.fromhex(golden.text)
     assert dissect(bytes.fromhex(golden.text))["psn"] == header.psn
 
 
@@ -362,4 +374,4 @@ def test_frames_are_understood_as_they_are_typed(name: str) -> None:
     golden = (SENT | RECEIVED)[name]
     header = header_of(golden, received=True)
     mac, ip = (MAC_B, IP_B) if header.is_request else (MAC_A, IP_A)
-    assert decode(bytes.fromhex(golden.text), mac, ip) == DecodedFrame(header, golden.payload)
+    assert decode(bytes.fromhex(golden.text), mac, ip, PEERS) == DecodedFrame(header, golden.payload)

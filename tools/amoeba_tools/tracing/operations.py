@@ -196,7 +196,9 @@ class _Operations:
 
     def _answer(self, number: int, sender: int, header: FrameHeader) -> None:
         initiator = self._destination(number)
-        self._peers[sender, header.spdcid].add((initiator, header.dpdcid))
+        if sender >= 0:
+            pdc = header.spdcid - self._recording.parameters[sender].peers
+            self._peers[sender, pdc].add((initiator, header.dpdcid))
         packet = self._packets.get((initiator, header.dpdcid, header.psn))
         if packet is not None:
             packet.frames.append(number)
