@@ -16,6 +16,7 @@ __all__ = [
     "ACK",
     "ACK_CC",
     "ACK_REQUEST",
+    "ACK_REQUEST_COMMAND",
     "ATOMIC",
     "CLEAR_COMMAND",
     "CLOSE_COMMAND",
@@ -72,7 +73,7 @@ __all__ = [
 
 ROD_REQUEST, ACK, ACK_CC, NACK, CONTROL = 3, 7, 8, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_DATA = 0, 3, 4, 5
-CLEAR_COMMAND, CLOSE_COMMAND, CLOSE_REQUEST = 2, 4, 5
+ACK_REQUEST_COMMAND, CLEAR_COMMAND, CLOSE_COMMAND, CLOSE_REQUEST = 1, 2, 4, 5
 RETX, ACK_REQUEST, SYN = 0x10, 0x08, 0x04
 REQUEST_CLEAR = 0x02
 """Flag of an ACK: the sender of the request is to clear the answers that the target keeps."""

@@ -92,7 +92,9 @@ class PeerTable:
         self._registers.write("peers", "initial_psn", self._first_psn(peer))
         # Source ports from the dynamic range spread flows over equal paths.
         self._registers.write("peers", "entropy", 0xC000 | (self._opened * 0x9E5) & 0x3FFF)
-        flags = PeerFlags.VALID | PeerFlags.RELATIVE if address.relative else PeerFlags.VALID
+        flags = PeerFlags.VALID
+        flags |= PeerFlags.RELATIVE if address.relative else 0
+        flags |= 0 if address.foreign else PeerFlags.WHOLE_WINDOW
         self._registers.write("peers", "flags", flags)
         self._registers.write("peers", "context", context)
         self._registers.write("peers", "initiator", initiator)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
+from amoeba_model.wire.congestion import MPR_UNIT
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["CAUTION", "DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
@@ -59,6 +60,7 @@ class Peer:
     initiator: int = 0
     """The context by which the peer knows who sends."""
     relative: bool = False
+    whole_window: bool = False
 
     start_psn: int = field(init=False)
     """First packet of the PDC."""
@@ -70,6 +72,8 @@ class Peer:
     return_gap: bool = False
     """A NACK has been sent since :attr:`returned` last advanced."""
     next_psn: int = field(init=False)
+    window: int = field(init=False)
+    """Packets that the target allows to be unanswered."""
     last_answered: int = field(init=False)
     """psn; before the first answer the one before ``start_psn``."""
     target_pdc: int | None = None
@@ -110,6 +114,7 @@ class Peer:
     """The request that was answered last, if it had CHAINED."""
 
     def __post_init__(self) -> None:
+        self.window = NEVER if self.whole_window else MPR_UNIT
         self._start(self.initial_psn)
 
     def start_anew(self, psn: int) -> None:
@@ -145,6 +150,11 @@ class Peer:
         """Forget which packets were missing, so that they may be asked for, and sent, again."""
         self.asked_to = self.filled_to = None
 
+    def learn_window(self, mpr: int) -> None:
+        """Take the window that an answer says; 0 says none."""
+        if mpr:
+            self.window = mpr * MPR_UNIT
+
     def has_noted(self) -> bool:
         """Whether answers to younger packets than the oldest unanswered one are noted."""
         return any(packet.status is not None for packet in self.outstanding)
@@ -157,7 +167,7 @@ class Peer:
         """Whether a new packet may be cut, as far as those before it are concerned."""
         outstanding = self.outstanding
         return (
-            len(outstanding) < (window_after_loss if self.caution else window)
+            len(outstanding) < min(window_after_loss if self.caution else window, self.window)
             and self.held_until == NEVER
             and not (outstanding and outstanding[0].request.opcode == _CLOSE)
         )

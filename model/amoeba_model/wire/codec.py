@@ -8,6 +8,7 @@ import google_crc32c
 from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
 from amoeba_model.unroll import packer, unpacker
+from amoeba_model.wire.congestion import CONGESTION_STATE
 from amoeba_model.wire.encapsulation import encapsulation, read_encapsulation
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
@@ -69,9 +70,10 @@ class FrameHeader:
     port: int = 0
     """UDP source port (entropy)."""
     is_request: bool = True
-    """To the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, NACK, or a READ's data."""
+    """To the target: ROD request, or control packet; otherwise to the initiator: ACK, NACK, or a READ's data."""
     is_control: bool = False
-    """CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload."""
+    """Control packet, or NACK: nothing but PDS fields is valid, and there is no payload. A CLOSE_COMMAND, unless the
+    packet ``clears`` or ``asks``."""
     retx: bool = False
     """The packet, or the one answered, was sent again."""
     nack_code: int = 0
@@ -81,7 +83,8 @@ class FrameHeader:
     cack_psn: int = 0
     """Of an ACK: everything up to here was executed; ``psn`` lies within 16 signed bits of it."""
     psn: int = 0
-    """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn."""
+    """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn; of a CLEAR_COMMAND: the last
+    packet whose answer need not be kept."""
     clear_psn_offset: int = 0
     """Signed 16-bit number in two's complement."""
     spdcid: int = 0
@@ -116,6 +119,14 @@ class FrameHeader:
     returns: bool = False
     """To the initiator: a ROD request of the target with a READ's data. ``psn`` counts in the return direction,
     ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``."""
+    clears: bool = False
+    """The control packet is a CLEAR_COMMAND, which has no psn of its own."""
+    asks: bool = False
+    """The control packet is an ACK_REQUEST, received only: the answer to packet ``psn`` is wanted again."""
+    wants_clear: bool = False
+    """Of an ACK, received only: the target asks for a CLEAR_COMMAND."""
+    mpr: int = 0
+    """Of an ACK_CC, received only: how many packets may be unanswered, in units of MPR_UNIT; 0: not said."""
 
 
 class DecodedFrame(NamedTuple):
@@ -173,7 +184,9 @@ _ACK_ARGUMENTS = (
 _NACK_FIELDS = tuple(
     f"pds_nack.{name}" for name in ("flags", "nack_code", "vendor_code", "nack_psn", "spdcid", "dpdcid")
 )
-_CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid"))
+_CONTROL_FIELDS = tuple(
+    f"pds_control.{name}" for name in ("control_type", "flags", "psn", "spdcid", "dpdcid", "payload")
+)
 
 _pack_request = packer((PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
@@ -212,18 +225,15 @@ _pack_return = packer(
 _pack_nack = packer(
     (PDS_NACK,), _NACK_FIELDS, {"pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE}
 )
-_pack_close = packer(
-    (PDS_CONTROL,),
-    _CLOSE_FIELDS,
-    {"pds_control.type": PdsType.CONTROL, "pds_control.control_type": ControlType.CLOSE_COMMAND},
-)
+_pack_control = packer((PDS_CONTROL,), _CONTROL_FIELDS, {"pds_control.type": PdsType.CONTROL})
 
 _unpack_prologue = unpacker((PDS_REQUEST,), ("pds_request.type", "pds_request.next_header", "pds_request.flags"))
 _unpack_request = unpacker((PDS_REQUEST, SES_REQUEST), _REQUEST_FIELDS)
 _unpack_extension = unpacker((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
 _unpack_ack = unpacker((PDS_ACK,), ("pds_ack.ack_psn_offset", "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid"))
 _unpack_nack = unpacker((PDS_NACK,), _NACK_FIELDS[1:])
-_unpack_close = unpacker((PDS_CONTROL,), _CLOSE_FIELDS[1:])
+_unpack_control = unpacker((PDS_CONTROL,), _CONTROL_FIELDS[2:])
+_unpack_congestion = unpacker((CONGESTION_STATE,), ("congestion_state.mpr",))
 _RESPONSE_FIELDS = ("list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length")
 _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in _RESPONSE_FIELDS])
 _unpack_response_data = unpacker(
@@ -245,19 +255,21 @@ _UDP_AND_CRC = UDP.size + CRC_SIZE
 _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
+_STATE_SIZE = CONGESTION_STATE.size
 _CONTROL_SIZE = PDS_CONTROL.size
 """Also that of a NACK."""
-_ROD_REQUEST, _ACK, _NACK, _CONTROL = (
-    kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.NACK, PdsType.CONTROL)
+_ROD_REQUEST, _ACK, _ACK_CC, _NACK, _CONTROL = (
+    kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.ACK_CC, PdsType.NACK, PdsType.CONTROL)
 )
 _REQUEST_STD = NextHeader.REQUEST_STD.value
 _RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
 _NO_HEADER = NextHeader.NONE.value
-_CLOSE = ControlType.CLOSE_COMMAND.value
+_CLOSE, _CLEAR = ControlType.CLOSE_COMMAND.value, ControlType.CLEAR_COMMAND.value
+_ASK = ControlType.ACK_REQUEST.value
 _WITH_DATA, _NO_RESPONSE = ResponseOpcode.WITH_DATA.value, ResponseOpcode.NONE.value
 _WITHOUT_DATA = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.DEFAULT.value})
 _ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
-_MARKED = AckFlags.MARKED.value
+_MARKED, _WANTS_CLEAR = AckFlags.MARKED.value, AckFlags.REQUEST_CLEAR.value
 # A flag has the same place in all packets that have it.
 assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
@@ -276,7 +288,7 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp:
     if header.is_control:
         if payload:
             raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
-        packet = _encode_close(header) if header.is_request else _encode_nack(header)
+        packet = _encode_control(header) if header.is_request else _encode_nack(header)
     elif header.is_request:
         packet = _encode_request(header)
     elif header.returns:
@@ -363,8 +375,10 @@ def _encode_nack(header: FrameHeader) -> bytes:
     )
 
 
-def _encode_close(header: FrameHeader) -> bytes:
-    return _pack_close(_ACK_REQUEST | _syn_and_retx(header), header.psn, *_numbers(header))
+def _encode_control(header: FrameHeader) -> bytes:
+    if header.clears:
+        return _pack_control(_CLEAR, 0, 0, *_numbers(header), header.psn)
+    return _pack_control(_CLOSE, _ACK_REQUEST | _syn_and_retx(header), header.psn, *_numbers(header), 0)
 
 
 def _numbers(header: FrameHeader) -> tuple[int, int]:
@@ -413,14 +427,17 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         return _decode_request(frame, end, mac, ip, port, pds_flags, marked)
     if kind == _ROD_REQUEST and next_header == _RESPONSE_DATA:
         return _decode_return(frame, end, mac, ip, port, pds_flags, marked)
-    if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
-        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header)
+    if kind in (_ACK, _ACK_CC) and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
+        decoded = _decode_ack(frame, end, mac, ip, port, pds_flags, next_header, kind == _ACK_CC)
+        if isinstance(decoded, DecodedFrame) and pds_flags & _WANTS_CLEAR:
+            decoded.header.wants_clear = True
+        return decoded
     if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
     if kind == _NACK and next_header == _NO_HEADER:
         return _decode_nack(frame, mac, ip, port, pds_flags)
-    if kind == _CONTROL and next_header == _CLOSE:
-        return _decode_close(frame, mac, ip, port, pds_flags, marked)
+    if kind == _CONTROL and next_header in (_CLOSE, _CLEAR, _ASK):
+        return _decode_control(frame, mac, ip, port, next_header, pds_flags, marked)
     return _DROP_MALFORMED
 
 
@@ -489,11 +506,16 @@ def _decode_return(
 
 
 def _decode_ack(
-    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, next_header: int
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, next_header: int, has_state: bool
 ) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
     start = _RESPONSE_START
-    length = return_code = message_id = job_id = modified_length = 0
+    mpr = length = return_code = message_id = job_id = modified_length = 0
+    if has_state:
+        if start + _STATE_SIZE > end:
+            return _DROP_MALFORMED
+        (mpr,) = _unpack_congestion(frame, start)
+        start += _STATE_SIZE
     opcode = _NO_RESPONSE
     if next_header == _RESPONSE_DATA:
         if start + _RESPONSE_DATA_SIZE > end:
@@ -519,6 +541,7 @@ def _decode_ack(
         False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
         pds_flags & _MARKED != 0,
     )  # fmt: skip
+    header.mpr = mpr
     return DecodedFrame(header, frame[start:end])
 
 
@@ -541,22 +564,26 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
     return DecodedFrame(header, b"")
 
 
-def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool) -> DecodedFrame | Drop:
-    psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
+def _decode_control(
+    frame: bytes, mac: int, ip: int, port: int, kind: int, pds_flags: int, marked: bool
+) -> DecodedFrame | Drop:
+    psn, spdcid, dpdcid, payload = _unpack_control(frame, ENCAPSULATION_SIZE)
     if not spdcid:
         return _DROP_MALFORMED
-    syn = bool(pds_flags & _SYN)
+    syn = kind == _CLOSE and bool(pds_flags & _SYN)
     header = FrameHeader(
         mac=mac,
         ip=ip,
         port=port,
         is_control=True,
         retx=bool(pds_flags & _RETX),
-        psn=psn,
+        psn=payload if kind == _CLEAR else psn,
         clear_psn_offset=_CLEARED,
         spdcid=spdcid - FIRST_PDC,
         dpdcid=dpdcid if syn else (dpdcid - FIRST_PDC) & 0xFFFF,
         syn=syn,
         marked=marked,
+        clears=kind == _CLEAR,
+        asks=kind == _ASK,
     )
     return DecodedFrame(header, b"")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.wire.congestion import CONGESTION_STATE
 
 UDP_PORT = 4793
 """IANA's number for UET over UDP: the destination port of every frame."""
@@ -333,6 +334,8 @@ class AckFlags(enum.IntFlag):
     MARKED = 0x20
     """The packet answered carried a congestion mark (ECN)."""
     RETX = 0x10
+    REQUEST_CLEAR = 0x02
+    """The target asks for a CLEAR_COMMAND."""
 
 
 class SesFlags(enum.IntFlag):
@@ -460,13 +463,13 @@ PDS_CONTROL = Record(
     16,
     (
         Field("type", 5, "CONTROL.", PdsType),
-        Field("control_type", 4, "CLOSE_COMMAND.", ControlType),
+        Field("control_type", 4, "CLOSE_COMMAND, CLEAR_COMMAND or ACK_REQUEST.", ControlType),
         Field("flags", 7, "Acknowledge request, retransmission, SYN.", ControlFlags),
         Field("probe_opaque", 16, "Zero."),
-        Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one."),
+        Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one, an ACK_REQUEST names one."),
         Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC; with SYN as in a request."),
-        Field("payload", 32, "Zero."),
+        Field("payload", 32, "Of a CLEAR_COMMAND: answers up to this psn need not be kept."),
     ),
     "PDS header of a control packet; nothing but the CRC follows.",
     "big",
@@ -586,6 +589,7 @@ WIRE_RECORDS = (
     UDP,
     PDS_REQUEST,
     PDS_ACK,
+    CONGESTION_STATE,
     PDS_NACK,
     PDS_CONTROL,
     SES_REQUEST,

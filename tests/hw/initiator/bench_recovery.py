@@ -1,4 +1,7 @@
-"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``."""
+"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``.
+
+Covers ``initiator/nack_rules.py``.
+"""
 
 import itertools
 import random
