@@ -107,6 +107,7 @@ FRAME_HEADER = data.StructLayout(
         "version": 2,
         "flags": 6,  # SesFlags
         "message_id": 16,  # with returns: the READ's
+        "ri_generation": 8,  # of a message; in a refusal with BAD_GENERATION the right one
         "job_id": 24,
         "pid_on_fep": 12,
         "resource_index": 12,

@@ -54,6 +54,7 @@ def transport_bytes(header, payload):
     # PDC 0 does not exist.
     spdcid, dpdcid = (h["spdcid"] + 1) % (1 << 16), (h["dpdcid"] + 1 - h["syn"]) % (1 << 16)
     retx = 0x10 if h["retx"] else 0
+    generation_and_job = h["ri_generation"] << 24 | h["job_id"]
     of_answers = retx | (0x20 if h["marked"] else 0) | (0x02 if h["wants_clear"] else 0)
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"] and h["clears"]:
@@ -67,7 +68,7 @@ def transport_bytes(header, payload):
     if h["returns"]:
         prologue = 3 << 11 | 5 << 7 | 0x08 | retx
         pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], spdcid, dpdcid)
-        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], generation_and_job)
         ses += struct.pack(">HHII", h["message_id"], len(payload), h["modified_length"], h["buffer_offset"])
         return pds + ses + payload
     if not h["is_request"]:
@@ -79,7 +80,7 @@ def transport_bytes(header, payload):
             pds += random.randbytes(1) + bytes([h["mpr"]]) + random.randbytes(18)
         if h["opcode"] == 3:
             return pds
-        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], generation_and_job)
         if with_data:
             ses += struct.pack(">HH", h["message_id"], len(payload))
         ses += struct.pack(">I", h["modified_length"]) + (b"\0\0\0\0" if with_data else b"")
@@ -91,7 +92,7 @@ def transport_bytes(header, payload):
         h["opcode"],
         h["version"] << 6 | h["flags"],
         h["message_id"],
-        h["job_id"],
+        generation_and_job,
         h["pid_on_fep"],
         h["resource_index"],
         h["buffer_offset"],
@@ -150,7 +151,7 @@ def _addressed():
 
 
 _TO_TARGET_WIDTHS = {"clear_psn_offset": 16, "syn": 1}
-_SES_WIDTHS = {"message_id": 16, "job_id": 24}
+_SES_WIDTHS = {"message_id": 16, "job_id": 24, "ri_generation": 8}
 _REQUEST_WIDTHS = {
     "version": 2,
     "flags": 6,

@@ -419,7 +419,9 @@ class Target:
         elif self.refusals and request.opcode in (SEND, TAGGED_SEND):
             code, generation = self.refusals.popleft()
             response = struct.pack(">BBHII", PLAIN, code, request.message, generation << 24 | request.job, 0)
-            self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, response)
+            context.held[request.psn] = self._acknowledge(
+                packet, request.spdcid, context, request.psn, RESPONSE, response
+            )
         else:
             self._gather(request)
             self._default(packet, context, request)

@@ -202,6 +202,7 @@ class Request:
     length: int
     rest: bytes
     """Bytes behind the header: extension and payload."""
+    generation: int
 
 
 def request_of(packet: Packet) -> Request:
@@ -213,7 +214,7 @@ def request_of(packet: Packet) -> Request:
     offset, _, key, header_field, length = struct.unpack(">QIQQI", data[24:56])
     return Request(
         psn, spdcid, bool(flags & SYN), bool(flags & RETX), (psn + clear) % PSNS, opcode, ses_flags, message,
-        job & 0xFF_FFFF, offset, key, header_field, length, data[56:],
+        job & 0xFF_FFFF, offset, key, header_field, length, data[56:], job >> 24,
     )  # fmt: skip
 
 

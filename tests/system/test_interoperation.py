@@ -389,16 +389,7 @@ def test_row_6_more_fetching_atomics_than_the_window_holds_all_complete(model_be
     assert (uet.CONTROL, uet.CLEAR_COMMAND) in [packet.prologue[:2] for packet in target.packets]
 
 
-# Rows 7 to 12
-
-
-@pytest.mark.parametrize("code", [uet.NO_MATCH, 2, 4], ids=["NO_MATCH", "BAD_GENERATION", "DISABLED_GEN"])
-@row(7)
-def test_row_7_a_message_that_was_refused_for_now_is_sent_again(bench: Bench, code: int) -> None:
-    target = bench.target()
-    target.refusals.append((code, 3))
-    assert bench.execute(target, DescriptorOpcode.SEND, length=8) == 1
-    assert target.received == [CONTENT[:8]]
+# Rows 8 to 12; row 7 is in test_refused_messages.py
 
 
 @row(8)

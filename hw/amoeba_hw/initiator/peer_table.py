@@ -21,6 +21,8 @@ ANSWERED = data.StructLayout(
         "chained": 1,  # the last packet answered ended a piece of a chain: this descriptor of this generation
         "chain_index": 16,
         "chain_generation": GENERATION_BITS,
+        "receives": 8,  # ri_generation of untagged messages, as a refusal said last
+        "tagged_receives": 8,  # likewise of tagged ones
     }
 )
 """State of a PDC that its answers change."""

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.first_psns import KEY_WORDS
+from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES
 from amoeba_model.wire.nacks import LOSS_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
@@ -559,6 +560,10 @@ class ResponseHandler(wiring.Component):
                 ]
             with m.Elif(~self._flushing):
                 m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
+            with m.If(self.count_responses_received & (self._code == ReturnCode.BAD_GENERATION)):
+                for kind, name in ((TAGGED_MESSAGES, "tagged_receives"), (UNTAGGED_MESSAGES, "receives")):
+                    with m.If(entry.ses_opcode.matches(*sorted(kind))):
+                        m.d.comb += following[name].eq(self.responses.p.ri_generation)
 
     def _elaborate_decision(self, m, decision, select):
         """Brings the PDC up to date; returns the assignments that make the decision about a step."""

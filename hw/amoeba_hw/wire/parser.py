@@ -368,6 +368,7 @@ class FrameParser(wiring.Component):
             (
                 has_request | has_response,
                 {
+                    "ri_generation": ses["ri_generation"],
                     "job_id": ses["job_id"],
                     "message_id": Mux(shape.return_data, with_data["read_request_message_id"], ses["message_id"]),
                 },

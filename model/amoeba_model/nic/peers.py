@@ -6,9 +6,18 @@ from dataclasses import dataclass, field
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
 from amoeba_model.wire.congestion import MPR_UNIT
-from amoeba_model.wire.uet import ReturnCode
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode
 
-__all__ = ["CAUTION", "DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
+__all__ = [
+    "CAUTION",
+    "DOUBTFUL_TIMEOUTS",
+    "NEVER",
+    "PSN_MASK",
+    "TAGGED_MESSAGES",
+    "UNTAGGED_MESSAGES",
+    "Packet",
+    "Peer",
+]
 
 NEVER = 1 << 64
 """A cycle that no clock reaches."""
@@ -17,6 +26,17 @@ CAUTION = 64
 """Packets that have to be answered since the last loss until a PDC may have its whole window in flight again."""
 DOUBTFUL_TIMEOUTS = 2
 """After so many in a row it is not sure any more that what the target has given away it did not execute before."""
+
+UNTAGGED_MESSAGES = frozenset({RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value})
+TAGGED_MESSAGES = frozenset(
+    opcode.value
+    for opcode in (
+        RequestOpcode.TAGGED_SEND,
+        RequestOpcode.RENDEZVOUS_TSEND,
+        RequestOpcode.TSEND_ATOMIC,
+        RequestOpcode.TSEND_FETCH_ATOMIC,
+    )
+)
 
 _CLOSE = DescriptorOpcode.CLOSE.value
 
@@ -62,6 +82,10 @@ class Peer:
     relative: bool = False
     whole_window: bool = False
 
+    generation: int = 0
+    """``ri_generation`` of untagged messages, as a refusal said last."""
+    tagged_generation: int = 0
+    """Likewise of tagged ones."""
     start_psn: int = field(init=False)
     """First packet of the PDC."""
     first_message: int = field(init=False)
@@ -154,6 +178,19 @@ class Peer:
         """Take the window that an answer says; 0 says none."""
         if mpr:
             self.window = mpr * MPR_UNIT
+
+    def learn_generation(self, opcode: int, generation: int) -> None:
+        """Take the generation that the refusal of a message says."""
+        if opcode in TAGGED_MESSAGES:
+            self.tagged_generation = generation
+        elif opcode in UNTAGGED_MESSAGES:
+            self.generation = generation
+
+    def generation_of(self, opcode: int) -> int:
+        """``ri_generation`` of a request with this SES opcode."""
+        if opcode in TAGGED_MESSAGES:
+            return self.tagged_generation
+        return self.generation if opcode in UNTAGGED_MESSAGES else 0
 
     def has_noted(self) -> bool:
         """Whether answers to younger packets than the oldest unanswered one are noted."""

@@ -19,6 +19,7 @@ _NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
 _RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _CLOSE, _READ = DescriptorOpcode.CLOSE.value, DescriptorOpcode.READ.value
 _OK, _UNCOR = ReturnCode.OK.value, ReturnCode.UNCOR.value
+_BAD_GENERATION = ReturnCode.BAD_GENERATION.value
 _DEFAULT, _NO_RESPONSE = ResponseOpcode.DEFAULT.value, ResponseOpcode.NONE.value
 _RESPONSES = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value})
 """Responses with a return code; without it an answer says OK."""
@@ -105,6 +106,8 @@ class ResponseHandler:
             self._clear(header, peer, peer.last_answered, cycle)
         else:
             peer.learn_window(header.mpr)
+            if code == _BAD_GENERATION:
+                peer.learn_generation(packet.opcode, header.ri_generation)
             self._answer(pdc, peer, header.spdcid, code, payload, cycle)
             if packet.request.opcode != _CLOSE:
                 self._clear(header, peer, packet.psn, cycle)

@@ -127,6 +127,8 @@ class FrameHeader:
     """Of an ACK, received only: the target asks for a CLEAR_COMMAND."""
     mpr: int = 0
     """Of an ACK_CC, received only: how many packets may be unanswered, in units of MPR_UNIT; 0: not said."""
+    ri_generation: int = 0
+    """Of the receives that a message is for; in a refusal with BAD_GENERATION the right one."""
 
 
 class DecodedFrame(NamedTuple):
@@ -163,6 +165,7 @@ _REQUEST_FIELDS = (
     "ses_request.memory_key",
     "ses_request.header_data",
     "ses_request.request_length",
+    "ses_request.ri_generation",
 )
 _EXTENSION_FIELDS = (
     "atomic_extension.opcode",
@@ -201,6 +204,7 @@ _pack_response = packer(
         "ses_response.message_id",
         "ses_response.job_id",
         "ses_response.modified_length",
+        "ses_response.ri_generation",
     ),
     {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
 )
@@ -208,7 +212,7 @@ _DATA_ARGUMENTS = tuple(
     f"ses_response_data.{name}"
     for name in (
         "opcode", "version", "return_code", "message_id", "job_id", "read_request_message_id", "payload_length",
-        "modified_length",
+        "modified_length", "ri_generation",
     )
 )  # fmt: skip
 _pack_response_data = packer(
@@ -234,7 +238,9 @@ _unpack_ack = unpacker((PDS_ACK,), ("pds_ack.ack_psn_offset", "pds_ack.cack_psn"
 _unpack_nack = unpacker((PDS_NACK,), _NACK_FIELDS[1:])
 _unpack_control = unpacker((PDS_CONTROL,), _CONTROL_FIELDS[2:])
 _unpack_congestion = unpacker((CONGESTION_STATE,), ("congestion_state.mpr",))
-_RESPONSE_FIELDS = ("list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length")
+_RESPONSE_FIELDS = (
+    "list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length", "ri_generation",
+)  # fmt: skip
 _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in _RESPONSE_FIELDS])
 _unpack_response_data = unpacker(
     (SES_RESPONSE_DATA,), [f"ses_response_data.{name}" for name in (*_RESPONSE_FIELDS, "payload_length")]
@@ -246,6 +252,7 @@ _unpack_return = unpacker(
         *(f"ses_response_data.{name}" for name in ("list", "opcode", "version", "return_code", "job_id")),
         *(f"ses_response_data.{name}" for name in ("read_request_message_id", "payload_length", "modified_length")),
         "ses_response_data.message_offset",
+        "ses_response_data.ri_generation",
     ),
 )
 _REQUEST_END = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
@@ -320,6 +327,7 @@ def _encode_request(header: FrameHeader) -> bytes:
         header.memory_key,
         header.header_data,
         header.request_length,
+        header.ri_generation,
     )
     if header.opcode in _ATOMIC_REQUESTS:
         packet += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
@@ -340,6 +348,7 @@ def _encode_return(header: FrameHeader, size: int) -> bytes:
         header.message_id,
         size,
         header.modified_length,
+        header.ri_generation,
         header.buffer_offset,
     )
 
@@ -361,8 +370,8 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
         return _pack_ack(*pds)
     ses = (header.opcode, header.version, header.return_code, header.message_id, header.job_id)
     if header.opcode == _WITH_DATA:
-        return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length)
-    return _pack_response(*pds, *ses, header.modified_length)
+        return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length, header.ri_generation)
+    return _pack_response(*pds, *ses, header.modified_length, header.ri_generation)
 
 
 def _encode_nack(header: FrameHeader) -> bytes:
@@ -428,10 +437,7 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     if kind == _ROD_REQUEST and next_header == _RESPONSE_DATA:
         return _decode_return(frame, end, mac, ip, port, pds_flags, marked)
     if kind in (_ACK, _ACK_CC) and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
-        decoded = _decode_ack(frame, end, mac, ip, port, pds_flags, next_header, kind == _ACK_CC)
-        if isinstance(decoded, DecodedFrame) and pds_flags & _WANTS_CLEAR:
-            decoded.header.wants_clear = True
-        return decoded
+        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header, kind == _ACK_CC)
     if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
     if kind == _NACK and next_header == _NO_HEADER:
@@ -449,7 +455,7 @@ def _decode_request(
         return _DROP_MALFORMED
     (
         clear_psn_offset, psn, spdcid, dpdcid, opcode, version, flags, message_id, job_id, pid_on_fep, resource_index,
-        buffer_offset, initiator, memory_key, header_data, request_length,
+        buffer_offset, initiator, memory_key, header_data, request_length, ri_generation,
     ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
     if not spdcid:
         return _DROP_MALFORMED
@@ -467,6 +473,7 @@ def _decode_request(
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
         header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start, marked,
     )  # fmt: skip
+    header.ri_generation = ri_generation
     return DecodedFrame(header, frame[start:end])
 
 
@@ -478,7 +485,7 @@ def _decode_return(
         return _DROP_MALFORMED
     (
         clear_psn_offset, psn, spdcid, dpdcid, listed, opcode, version, return_code, job_id, message_id, length,
-        modified_length, message_offset,
+        modified_length, message_offset, ri_generation,
     ) = _unpack_return(frame, ENCAPSULATION_SIZE)  # fmt: skip
     if listed or version or opcode != _WITH_DATA or length != end - start or not spdcid:
         return _DROP_MALFORMED
@@ -501,6 +508,7 @@ def _decode_return(
         payload_length=length,
         marked=marked,
         returns=True,
+        ri_generation=ri_generation,
     )
     return DecodedFrame(header, frame[start:end])
 
@@ -510,7 +518,7 @@ def _decode_ack(
 ) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
     start = _RESPONSE_START
-    mpr = length = return_code = message_id = job_id = modified_length = 0
+    mpr = length = return_code = message_id = job_id = modified_length = ri_generation = 0
     if has_state:
         if start + _STATE_SIZE > end:
             return _DROP_MALFORMED
@@ -520,16 +528,18 @@ def _decode_ack(
     if next_header == _RESPONSE_DATA:
         if start + _RESPONSE_DATA_SIZE > end:
             return _DROP_MALFORMED
-        listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
-            frame, start
-        )
+        (
+            listed, opcode, version, return_code, message_id, job_id, modified_length, ri_generation, length,
+        ) = _unpack_response_data(frame, start)  # fmt: skip
         start += _RESPONSE_DATA_SIZE
         if listed or version or opcode != _WITH_DATA:
             return _DROP_MALFORMED
     elif next_header == _RESPONSE:
         if start + _RESPONSE_SIZE > end:
             return _DROP_MALFORMED
-        listed, opcode, version, return_code, message_id, job_id, modified_length = _unpack_response(frame, start)
+        (
+            listed, opcode, version, return_code, message_id, job_id, modified_length, ri_generation,
+        ) = _unpack_response(frame, start)  # fmt: skip
         start += _RESPONSE_SIZE
         if listed or version or opcode not in _WITHOUT_DATA:
             return _DROP_MALFORMED
@@ -541,7 +551,7 @@ def _decode_ack(
         False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
         pds_flags & _MARKED != 0,
     )  # fmt: skip
-    header.mpr = mpr
+    header.wants_clear, header.mpr, header.ri_generation = pds_flags & _WANTS_CLEAR != 0, mpr, ri_generation
     return DecodedFrame(header, frame[start:end])
 
 
