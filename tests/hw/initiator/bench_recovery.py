@@ -1,7 +1,4 @@
-"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``.
-
-Covers ``initiator/nack_rules.py``.
-"""
+"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``."""
 
 import itertools
 import random
