@@ -1,6 +1,5 @@
 """Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import google_crc32c
@@ -10,6 +9,7 @@ from amoeba_model.registers import Counter
 from amoeba_model.unroll import packer, unpacker
 from amoeba_model.wire.congestion import CONGESTION_STATE
 from amoeba_model.wire.encapsulation import encapsulation, read_encapsulation
+from amoeba_model.wire.frame_header import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
@@ -38,9 +38,6 @@ from amoeba_model.wire.uet import (
 
 __all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
 
-NO_PDC = 0xFFFF
-"""``spdcid`` of a NACK about no PDC: number 0 on the wire, which no PDC has."""
-
 ATOMIC_REQUESTS = frozenset(
     {
         RequestOpcode.ATOMIC,
@@ -55,80 +52,6 @@ ATOMIC_REQUESTS = frozenset(
 """Request opcodes whose SES header is followed by the atomic extension."""
 
 _ATOMIC_REQUESTS = frozenset(opcode.value for opcode in ATOMIC_REQUESTS)
-
-
-@dataclass(slots=True)
-class FrameHeader:
-    """Everything a frame says besides its payload, in both directions: ``amoeba_hw``'s FRAME_HEADER.
-
-    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving. ``spdcid`` and
-    ``dpdcid`` are entries of the tables that they are in, counted from 0, one less than the numbers on the wire.
-    """
-
-    mac: int = 0
-    ip: int = 0
-    port: int = 0
-    """UDP source port (entropy)."""
-    is_request: bool = True
-    """To the target: ROD request, or control packet; otherwise to the initiator: ACK, NACK, or a READ's data."""
-    is_control: bool = False
-    """Control packet, or NACK: nothing but PDS fields is valid, and there is no payload. A CLOSE_COMMAND, unless the
-    packet ``clears`` or ``asks``."""
-    retx: bool = False
-    """The packet, or the one answered, was sent again."""
-    nack_code: int = 0
-    missing: int = 0
-    """Of a NACK ROD_OOO: how many packets from ``psn`` on are missing, if the target keeps what it got behind them;
-    0: it keeps none. Sent and received as it is with any code, in 8 bits."""
-    cack_psn: int = 0
-    """Of an ACK: everything up to here was executed; ``psn`` lies within 16 signed bits of it."""
-    psn: int = 0
-    """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn; of a CLEAR_COMMAND: the last
-    packet whose answer need not be kept."""
-    clear_psn_offset: int = 0
-    """Signed 16-bit number in two's complement."""
-    spdcid: int = 0
-    """NO_PDC of a NACK about none."""
-    dpdcid: int = 0
-    """With ``syn``: psn - first psn."""
-    syn: bool = False
-    opcode: int = 0
-    """Request or response opcode; ResponseOpcode.NONE of an ACK without a response: all fields below are 0 then."""
-    version: int = 0
-    flags: int = 0
-    message_id: int = 0
-    job_id: int = 0
-    pid_on_fep: int = 0
-    resource_index: int = 0
-    buffer_offset: int = 0
-    initiator: int = 0
-    memory_key: int = 0
-    header_data: int = 0
-    """Immediate data, valid with HEADER_DATA in ``flags``; sent and received as it is in any case."""
-    request_length: int = 0
-    atomic_opcode: int = 0
-    atomic_datatype: int = 0
-    semantic_control: int = 0
-    return_code: int = 0
-    modified_length: int = 0
-    payload_length: int = 0
-    """Bytes after the headers, CRC excluded; :func:`encode` takes it from the payload."""
-    marked: bool = False
-    """Received: the request has a congestion mark, or the answer says that its request had. Of an answer sent: the
-    request had one. Requests are sent unmarked."""
-    returns: bool = False
-    """To the initiator: a ROD request of the target with a READ's data. ``psn`` counts in the return direction,
-    ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``."""
-    clears: bool = False
-    """The control packet is a CLEAR_COMMAND, which has no psn of its own."""
-    asks: bool = False
-    """The control packet is an ACK_REQUEST, received only: the answer to packet ``psn`` is wanted again."""
-    wants_clear: bool = False
-    """Of an ACK, received only: the target asks for a CLEAR_COMMAND."""
-    mpr: int = 0
-    """Of an ACK_CC, received only: how many packets may be unanswered, in units of MPR_UNIT; 0: not said."""
-    ri_generation: int = 0
-    """Of the receives that a message is for; in a refusal with BAD_GENERATION the right one."""
 
 
 class DecodedFrame(NamedTuple):
@@ -302,6 +225,8 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int, dscp:
         packet = _encode_return(header, len(payload))
     else:
         packet = _encode_ack(header, len(payload))
+        if header.mpr:
+            packet = _with_state(packet, header.mpr)
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
     tos = dscp << 2 | ECN_CAPABLE if header.is_request or header.returns else DSCP_EXPEDITED << 2
     outer, crc = encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
@@ -359,7 +284,7 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
     if distance > 0xFFFF or psn >> 32:
         raise LayoutError(f"ack_psn_offset holds 16 signed bits; psn {psn:#x} is too far from cack_psn {cack_psn:#x}")
     pds = (
-        _marked_and_retx(header),
+        _marked_and_retx(header) | (_WANTS_CLEAR if header.wants_clear else 0),
         (distance - 0x8000) & 0xFFFF,
         cack_psn,
         *_numbers(header),
@@ -372,6 +297,13 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
     if header.opcode == _WITH_DATA:
         return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length, header.ri_generation)
     return _pack_response(*pds, *ses, header.modified_length, header.ri_generation)
+
+
+def _with_state(packet: bytes, mpr: int) -> bytes:
+    """Turn an ACK into an ACK_CC that says a window."""
+    prologue = int.from_bytes(packet[:2], "big") + (_ACK_CC - _ACK << 11)
+    state = CONGESTION_STATE.pack(mpr=mpr)
+    return prologue.to_bytes(2, "big") + packet[2 : PDS_ACK.size] + state + packet[PDS_ACK.size :]
 
 
 def _encode_nack(header: FrameHeader) -> bytes:
@@ -387,6 +319,8 @@ def _encode_nack(header: FrameHeader) -> bytes:
 def _encode_control(header: FrameHeader) -> bytes:
     if header.clears:
         return _pack_control(_CLEAR, 0, 0, *_numbers(header), header.psn)
+    if header.asks:
+        return _pack_control(_ASK, _RETX if header.retx else 0, header.psn, *_numbers(header), 0)
     return _pack_control(_CLOSE, _ACK_REQUEST | _syn_and_retx(header), header.psn, *_numbers(header), 0)
 
 
@@ -586,7 +520,7 @@ def _decode_control(
         ip=ip,
         port=port,
         is_control=True,
-        retx=bool(pds_flags & _RETX),
+        retx=kind != _CLEAR and bool(pds_flags & _RETX),
         psn=payload if kind == _CLEAR else psn,
         clear_psn_offset=_CLEARED,
         spdcid=spdcid - FIRST_PDC,

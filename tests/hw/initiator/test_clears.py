@@ -5,9 +5,12 @@ Covers ``initiator/nack_rules.py``.
 """
 
 import pytest
+from amoeba_hw.initiator.packet_numberer import PacketNumberer
+from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 
 from tests.hw.initiator.test_return_data import PEER, PSN, PSNS, TARGET_PDC, bench
+from tests.support.simulation import simulate
 
 DATA = b"sixteen bytes..."
 PLAIN, WITH_DATA = ResponseOpcode.RESPONSE, ResponseOpcode.WITH_DATA
@@ -112,3 +115,34 @@ def test_a_refusal_says_the_right_generation_of_its_kind_of_receives(opcode, exp
         assert b.statuses == [code, ReturnCode.BAD_GENERATION]
 
     bench(program)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "is_close", "expected"),
+    [
+        (RequestOpcode.SEND, 0, 5),
+        (RequestOpcode.RENDEZVOUS_SEND, 0, 5),
+        (RequestOpcode.TAGGED_SEND, 0, 9),
+        (RequestOpcode.RENDEZVOUS_TSEND, 0, 9),
+        (RequestOpcode.TSEND_ATOMIC, 0, 9),
+        (RequestOpcode.TSEND_FETCH_ATOMIC, 0, 9),
+        (RequestOpcode.WRITE, 0, 0),
+        (RequestOpcode.FETCHING_ATOMIC, 0, 0),
+        (RequestOpcode.SEND, 1, 0),
+    ],
+)
+def test_a_message_has_the_generation_of_its_kind_of_receives(opcode, is_close, expected):
+    dut = PacketNumberer(NicParameters(peers=2, contexts=1, window=16))
+
+    async def testbench(ctx):
+        ctx.set(dut.headers.ready, 1)
+        ctx.set(dut.space, 1)
+        ctx.set(dut.send_answered, {"receives": 5, "tagged_receives": 9})
+        ctx.set(dut.i.payload, {"ses_opcode": opcode, "is_close": is_close})
+        ctx.set(dut.i.valid, 1)
+        while not ctx.get(dut.headers.valid):
+            await ctx.tick()
+        header = ctx.get(dut.headers.payload)
+        assert (header.is_control, header.ri_generation) == (is_close, expected)
+
+    simulate(dut, testbench)

@@ -3,7 +3,7 @@
 The CRCs are from a bit-by-bit CRC-32C written for it (``tests.support.uet_dissector``), checked by RFC 3720's
 examples.
 
-Covers ``wire/congestion.py``.
+Covers ``wire/congestion.py`` and ``wire/frame_header.py``.
 """
 
 from dataclasses import replace
