@@ -132,3 +132,25 @@ def test_a_refusal_of_an_amoeba_is_final(fabric: Fabric) -> None:
     bench.refuse((uet.NO_MATCH, 0))
     bench.side.endpoint.send(b"in vain", bench.peer, context="mine")
     assert bench.end() == Errno.FI_ENORX
+
+
+def test_while_a_message_waits_for_its_time_nobody_sleeps(fabric: Fabric, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amoeba.transport.rings.Repeats", partial(Repeats, chosen=lambda *_: 1e9))
+    bench = Bench(fabric)
+    rings, device = bench.side.endpoint._rings, fabric.devices[0]
+    bench.refuse((uet.NO_MATCH, 0))
+    bench.side.endpoint.send(b"later", bench.peer)
+    while not rings.repeats.waiting:
+        bench.target.serve()
+        assert bench.side.queue.read(1) == []
+
+    def interrupted() -> bool:
+        device.wait(0)  # what came before
+        rings.arm()
+        for _ in range(Initiator.STEPS):
+            bench.target.serve()
+        return device.wait(0) != 0
+
+    assert interrupted()
+    rings.repeats.waiting.clear()
+    assert not interrupted()
