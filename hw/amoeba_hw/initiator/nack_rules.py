@@ -32,7 +32,7 @@ class NackRules(wiring.Component):
     missing, fills, first_filled, filled_end : In
         Of AnswerGaps: how many packets are missing, and which of them are to be sent again.
     filled : Out(1)
-        These are sent again.
+        The missing packets from ``first_filled`` on are sent again.
     ignored : Out(1)
         The NACK changes nothing.
     answered : Out(1)
