@@ -410,6 +410,7 @@ enum amoeba_key_flags { /* flags of a key table entry. */
 enum amoeba_peer_flags {
     AMOEBA_PEER_FLAGS_VALID = 0x1,
     AMOEBA_PEER_FLAGS_RELATIVE = 0x2,
+    AMOEBA_PEER_FLAGS_WHOLE_WINDOW = 0x4,
 };
 
 enum amoeba_counter { /* Counters of the NIC, in the order of the counter block. Each counts modulo 2**32 since reset. */
@@ -526,6 +527,7 @@ enum amoeba_pds_flags { /* Prologue flags of requests (7 bits). */
 enum amoeba_ack_flags { /* Prologue flags of acknowledgements and negative ones (7 bits). */
     AMOEBA_ACK_FLAGS_MARKED = 0x20,
     AMOEBA_ACK_FLAGS_RETX = 0x10,
+    AMOEBA_ACK_FLAGS_REQUEST_CLEAR = 0x2,
 };
 
 enum amoeba_control_flags { /* Prologue flags of control packets (7 bits). */
@@ -806,6 +808,21 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_PDS_ACK_SPDCID_WIDTH 16
 #define AMOEBA_UET_PDS_ACK_DPDCID_OFFSET 80
 #define AMOEBA_UET_PDS_ACK_DPDCID_WIDTH 16
+
+/* Congestion state behind the PDS header of an ACK_CC, which is accepted only. */
+#define AMOEBA_UET_CONGESTION_STATE_SIZE 20
+#define AMOEBA_UET_CONGESTION_STATE_CC_TYPE_OFFSET 0
+#define AMOEBA_UET_CONGESTION_STATE_CC_TYPE_WIDTH 4
+#define AMOEBA_UET_CONGESTION_STATE_CC_FLAGS_OFFSET 4
+#define AMOEBA_UET_CONGESTION_STATE_CC_FLAGS_WIDTH 4
+#define AMOEBA_UET_CONGESTION_STATE_MPR_OFFSET 8
+#define AMOEBA_UET_CONGESTION_STATE_MPR_WIDTH 8
+#define AMOEBA_UET_CONGESTION_STATE_SACK_PSN_OFFSET_OFFSET 16
+#define AMOEBA_UET_CONGESTION_STATE_SACK_PSN_OFFSET_WIDTH 16
+#define AMOEBA_UET_CONGESTION_STATE_SACK_BITMAP_OFFSET 32
+#define AMOEBA_UET_CONGESTION_STATE_SACK_BITMAP_WIDTH 64
+#define AMOEBA_UET_CONGESTION_STATE_ACK_CC_STATE_OFFSET 96
+#define AMOEBA_UET_CONGESTION_STATE_ACK_CC_STATE_WIDTH 64
 
 /* PDS header of a negative acknowledgement; nothing but the CRC follows. */
 #define AMOEBA_UET_PDS_NACK_SIZE 16

@@ -7,6 +7,7 @@ local UDP_PORT = 4793
 local CRC_SIZE = 4
 local PDS_ROD_REQ = 3
 local PDS_ACK = 7
+local PDS_ACK_CC = 8
 local PDS_NACK = 10
 local PDS_CONTROL = 11
 local START = 1
@@ -251,6 +252,7 @@ local headers = {
       flags = {
         ProtoField.bool("amoeba_uet.pds_ack.flags.marked", "MARKED", 8, nil, 0x20),
         ProtoField.bool("amoeba_uet.pds_ack.flags.retx", "RETX", 8, nil, 0x10),
+        ProtoField.bool("amoeba_uet.pds_ack.flags.request_clear", "REQUEST_CLEAR", 8, nil, 0x2),
       } },
     { name = "ack_psn_offset", start = 2, length = 2,
       divisor = 1, modulus = 65536,
@@ -284,6 +286,7 @@ local headers = {
       flags = {
         ProtoField.bool("amoeba_uet.pds_nack.flags.marked", "MARKED", 8, nil, 0x20),
         ProtoField.bool("amoeba_uet.pds_nack.flags.retx", "RETX", 8, nil, 0x10),
+        ProtoField.bool("amoeba_uet.pds_nack.flags.request_clear", "REQUEST_CLEAR", 8, nil, 0x2),
       } },
     { name = "nack_code", start = 2, length = 1,
       divisor = 1, modulus = 256,
@@ -347,6 +350,32 @@ local headers = {
     { name = "payload", start = 12, length = 4,
       divisor = 1, modulus = 4294967296,
       proto = ProtoField.uint32("amoeba_uet.pds_control.payload", "payload", base.DEC, nil),
+      flags = {} },
+  } },
+  congestion_state = { title = "congestion_state", size = 20, fields = {
+    { name = "cc_type", start = 0, length = 1,
+      divisor = 16, modulus = 16,
+      proto = ProtoField.uint8("amoeba_uet.congestion_state.cc_type", "cc_type", base.DEC, nil, 0xf0),
+      flags = {} },
+    { name = "cc_flags", start = 0, length = 1,
+      divisor = 1, modulus = 16,
+      proto = ProtoField.uint8("amoeba_uet.congestion_state.cc_flags", "cc_flags", base.DEC, nil, 0xf),
+      flags = {} },
+    { name = "mpr", start = 1, length = 1,
+      divisor = 1, modulus = 256,
+      proto = ProtoField.uint8("amoeba_uet.congestion_state.mpr", "mpr", base.DEC, nil),
+      flags = {} },
+    { name = "sack_psn_offset", start = 2, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.congestion_state.sack_psn_offset", "sack_psn_offset", base.DEC, nil),
+      flags = {} },
+    { name = "sack_bitmap", start = 4, length = 8,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint64("amoeba_uet.congestion_state.sack_bitmap", "sack_bitmap", base.HEX, nil),
+      flags = {} },
+    { name = "ack_cc_state", start = 12, length = 8,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint64("amoeba_uet.congestion_state.ack_cc_state", "ack_cc_state", base.HEX, nil),
       flags = {} },
   } },
   ses_request = { title = "ses_request", size = 44, fields = {
@@ -574,7 +603,7 @@ local headers = {
       flags = {} },
   } },
 }
-local pds_headers = { [PDS_ROD_REQ] = headers.pds_request, [PDS_ACK] = headers.pds_ack, [PDS_NACK] = headers.pds_nack, [PDS_CONTROL] = headers.pds_control }
+local pds_headers = { [PDS_ROD_REQ] = headers.pds_request, [PDS_ACK] = headers.pds_ack, [PDS_ACK_CC] = headers.pds_ack, [PDS_NACK] = headers.pds_nack, [PDS_CONTROL] = headers.pds_control }
 
 local payload_field = ProtoField.bytes("amoeba_uet.payload", "payload")
 local crc_field = ProtoField.uint32("amoeba_uet.crc", "crc", base.HEX)
@@ -675,6 +704,12 @@ function uet.dissector(tvb, pinfo, tree)
   local values, offset, text
   if pds_headers[kind] then
     values, offset = add_header(root, tvb, 0, pds_headers[kind])
+  end
+  if values and kind == PDS_ACK_CC then
+    kind = PDS_ACK
+    local state
+    state, offset = add_header(root, tvb, offset, headers.congestion_state)
+    values = state and values
   end
   if values == nil then
     pinfo.cols.info = info

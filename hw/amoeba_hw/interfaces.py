@@ -83,11 +83,15 @@ FRAME_HEADER = data.StructLayout(
         "mac": 48,
         "ip": 32,
         "port": 16,  # UDP source port (entropy)
-        "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator
-        "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
+        "is_request": 1,  # to the target: ROD request, or control packet; otherwise to the initiator
+        "is_control": 1,  # control packet, or NACK: nothing but PDS fields is valid, and there is no payload
+        "clears": 1,  # the control packet is a CLEAR_COMMAND, not a CLOSE_COMMAND; its psn is the last one cleared
+        "asks": 1,  # received: the control packet is an ACK_REQUEST, for the answer to packet psn
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
         "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
         "returns": 1,  # psn counts in the return direction: a READ's data, or the ACK or NACK of it
+        "wants_clear": 1,  # received, of an ACK: the target asks for a CLEAR_COMMAND
+        "mpr": 8,  # received, of an ACK_CC: packets that may be unanswered, in units of 128; 0: not said
         "nack_code": 8,  # of a NACK
         "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative
@@ -103,6 +107,7 @@ FRAME_HEADER = data.StructLayout(
         "version": 2,
         "flags": 6,  # SesFlags
         "message_id": 16,  # with returns: the READ's
+        "ri_generation": 8,  # of a message; in a refusal with BAD_GENERATION the right one
         "job_id": 24,
         "pid_on_fep": 12,
         "resource_index": 12,
@@ -161,6 +166,7 @@ PEER = data.StructLayout(
         "context": 8,
         "initiator": 12,
         "relative": 1,  # its process id counts within its job
+        "whole_window": 1,  # it takes as many unanswered packets as a NIC like this one
     }
 )
 """One peer table entry as the driver stored it."""

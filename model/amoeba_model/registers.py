@@ -81,6 +81,8 @@ class PeerFlags(enum.IntFlag):
     VALID = 1 << 0
     RELATIVE = 1 << 1
     """The peer's process id counts within its job: requests have the flag RELATIVE."""
+    WHOLE_WINDOW = 1 << 2
+    """The peer takes a window as large as the NIC's own. Without it, 128 packets until its ACK_CC says more."""
 
 
 class TargetPdcState(enum.IntEnum):

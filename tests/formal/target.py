@@ -74,6 +74,8 @@ class SequenceSpec(wiring.Component):
             rules.held.eq(self.held),
             # So it is when the PDC is opened, and stays: see below.
             Assume(furthest <= WINDOW),
+            # So the FrameParser reads an ACK_REQUEST.
+            Assume(~packet.asks | (packet.is_control & ~packet.syn)),
         ]
         kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence, verdict.kept)
         one = Signal()
@@ -98,11 +100,12 @@ class SequenceSpec(wiring.Component):
         same = self.found & (~packet.syn | (before.start == first) | continues)
         late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
         # The last packet of a connection, of which this is not the next one nor was the last.
-        former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
+        former = same & packet.is_control & ~packet.asks & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         starts_message, ends_message, has_data = (packet.flags[number] for number in (0, 1, 2))
         pending = ~ends_message & Mux(starts_message, has_data, before.data_pending & ~verdict.opens)
-        drops_aloud = same & ~is_next & verdict.dropped_sequence & verdict.nack
+        drops_aloud = same & ~is_next & ~packet.asks & verdict.dropped_sequence & verdict.nack
+        not_received = packet.asks & same & ~before.closed & ~ahead[31]
         reads = ~packet.is_control & (packet.opcode == RequestOpcode.READ.value)
         again = Mux(reads, Mux(asked_behind[31], packet.psn, before.asked), before.expected)
         m.d.comb += [
@@ -118,7 +121,11 @@ class SequenceSpec(wiring.Component):
             # No request opens a PDC while its sender has an open one that expects it.
             Assert(~(verdict.opens & self.found & is_next) | before.closed | packet.is_control),
             # ... and that always, if its answer can be kept, and its event or message.
-            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
+            Assert(verdict.accepted | packet.asks | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
+            # An ACK_REQUEST changes nothing, and says whether its packet was executed.
+            Assert(~packet.asks | ~(verdict.opens | verdict.accepted | verdict.kept)),
+            Assert(~not_received | (verdict.nack & (verdict.nack_code == NackCode.PKT_NOT_RCVD.value))),
+            Assert(~not_received | (verdict.nack_psn == packet.psn)),
             Assert(~verdict.accepted | (fits & ~self.blocked)),
             # The expected psn moves by the packet accepted and by nothing else.
             Assert(~verdict.accepted | (after.expected == (packet.psn + 1)[:32])),

@@ -8,7 +8,7 @@ import struct
 from functools import partial
 
 import cocotb
-from amoeba_model.registers import Counter, bar_blocks, key_slots
+from amoeba_model.registers import Counter, PeerFlags, bar_blocks, key_slots
 from amoeba_sim.cocotb_streams import reset, start
 from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, with_timeout
 from cocotbext.axi import AxiResp
@@ -186,7 +186,7 @@ class NicBench:
             resource_index=remote_context,
             initial_psn=initial_psn,
             entropy=entropy,
-            flags=1,
+            flags=PeerFlags.VALID | PeerFlags.WHOLE_WINDOW,
             context=context,
             initiator=context,
         )

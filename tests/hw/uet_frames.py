@@ -20,8 +20,10 @@ __all__ = [
     "network_bytes",
     "packets_of",
     "random_close",
+    "random_control",
     "random_header",
     "random_nack",
+    "random_received_response",
     "random_request",
     "random_response",
     "random_to_initiator",
@@ -66,10 +68,13 @@ def transport_bytes(header, payload, *, received=True, peers=PEERS):
     h = {**_NOTHING, **header}
     spdcid, dpdcid = _pdc_numbers(h, received, peers)
     retx = 0x10 if h["retx"] else 0
-    of_answers = retx | (0x20 if h["marked"] else 0)
+    generation_and_job = h["ri_generation"] << 24 | h["job_id"]
+    of_answers = retx | (0x20 if h["marked"] else 0) | (0x02 if h["wants_clear"] else 0)
     flags = (0x0C if h["syn"] else 0x08) | retx
+    if h["is_control"] and h["is_request"] and h["clears"]:
+        return struct.pack(">HHIHHI", 11 << 11 | 2 << 7 | retx, 0, 0, spdcid, dpdcid, h["psn"])
     if h["is_control"] and h["is_request"]:
-        prologue = 11 << 11 | 4 << 7 | flags
+        prologue = 11 << 11 | (1 if h["asks"] else 4) << 7 | flags
         return struct.pack(">HHIHHI", prologue, 0, h["psn"], spdcid, dpdcid, 0)
     if h["is_control"]:
         prologue = 10 << 11 | of_answers
@@ -77,17 +82,19 @@ def transport_bytes(header, payload, *, received=True, peers=PEERS):
     if h["returns"] and h["opcode"] == 2:
         prologue = 3 << 11 | 5 << 7 | 0x08 | retx
         pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], spdcid, dpdcid)
-        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], generation_and_job)
         ses += struct.pack(">HHII", h["message_id"], len(payload), h["modified_length"], h["buffer_offset"])
         return pds + ses + payload
     if not h["is_request"]:
         with_data = h["opcode"] == 2
-        prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | of_answers
+        prologue = (8 if h["mpr"] else 7) << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | of_answers
         offset = (h["psn"] - h["cack_psn"]) & 0xFFFF
         pds = struct.pack(">HHIHH", prologue, offset, h["cack_psn"], spdcid, dpdcid)
+        if h["mpr"]:
+            pds += random.randbytes(1) + bytes([h["mpr"]]) + random.randbytes(18)
         if h["opcode"] == 3:
             return pds
-        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], generation_and_job)
         if with_data:
             ses += struct.pack(">HH", h["message_id"], len(payload))
         ses += struct.pack(">I", h["modified_length"]) + (b"\0\0\0\0" if with_data else b"")
@@ -99,7 +106,7 @@ def transport_bytes(header, payload, *, received=True, peers=PEERS):
         h["opcode"],
         h["version"] << 6 | h["flags"],
         h["message_id"],
-        h["job_id"],
+        generation_and_job,
         h["pid_on_fep"],
         h["resource_index"],
         h["buffer_offset"],
@@ -159,7 +166,7 @@ def _addressed():
 
 
 _TO_TARGET_WIDTHS = {"clear_psn_offset": 16, "syn": 1}
-_SES_WIDTHS = {"message_id": 16, "job_id": 24}
+_SES_WIDTHS = {"message_id": 16, "job_id": 24, "ri_generation": 8}
 _REQUEST_WIDTHS = {
     "version": 2,
     "flags": 6,
@@ -194,6 +201,10 @@ _NOTHING = _random_fields(
         "retx": 1,
         "marked": 1,
         "returns": 1,
+        "clears": 1,
+        "asks": 1,
+        "wants_clear": 1,
+        "mpr": 8,
         "cack_psn": 32,
         "payload_length": 14,
     },
@@ -254,6 +265,18 @@ def random_close():
         "is_request": 1,
         "is_control": 1,
     }
+
+
+def random_control():
+    """A control packet that is no CLOSE_COMMAND."""
+    kind = random.choice(("clears", "asks"))
+    return {**_NOTHING, **_addressed(), "clear_psn_offset": 0xFFFF, kind: 1, "is_request": 1, "is_control": 1}
+
+
+def random_received_response(payload):
+    """An answer as others send it: with congestion state, or a request for a CLEAR."""
+    mpr = random.choice((0, 1, random.randint(1, 255)))
+    return random_response(payload) | {"mpr": mpr, "wants_clear": random.getrandbits(1)}
 
 
 def random_to_target(payload):

@@ -360,7 +360,7 @@ class RawNic:
         initiator: int | None = None,
         initial_psn: int = 0x1000,
         entropy: int = 0xC000,
-        flags: int = PeerFlags.VALID,
+        flags: int = PeerFlags.VALID | PeerFlags.WHOLE_WINDOW,
     ) -> None:
         """Fill a peer table entry with the address of a context of another NIC; ``context`` is also the initiator."""
         self.set(

@@ -9,7 +9,7 @@ __all__ = ["WireError", "crc32c", "dissect"]
 
 ROD_REQUEST, ACK, NACK, CONTROL = 3, 7, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_WITH_DATA = 0, 3, 4, 5
-CLOSE_COMMAND = 4
+CLEAR_COMMAND, CLOSE_COMMAND = 2, 4
 ROD_OOO = 0x0D
 ECN_CAPABLE, CONGESTION, EXPEDITED = 2, 3, 46
 COMPARE_ATOMIC = 0x30
@@ -76,10 +76,13 @@ def _pds(packet: bytes) -> dict[str, int | bytes]:
         found |= _sequence(psn, spdcid, dpdcid, flags) | {"clear_psn_offset": clear}
         return found | _request(packet[12:])
     if kind == CONTROL:
-        _expect("type of a control packet", following, CLOSE_COMMAND)
-        _expect("flags of a CLOSE", flags & ~0x14, 0x08)
-        _expect("length of a CLOSE", len(packet), 16)
+        _expect("type of a control packet", following, CLEAR_COMMAND, CLOSE_COMMAND)
+        _expect("length of a control packet", len(packet), 16)
         probe, psn, spdcid, dpdcid, payload = struct.unpack(">HIHHI", packet[2:])
+        if following == CLEAR_COMMAND:
+            _expect("flags, probe_opaque and psn of a CLEAR", (flags, probe, psn), (0, 0, 0))
+            return found | _sequence(payload, spdcid, dpdcid, flags)
+        _expect("flags of a CLOSE", flags & ~0x14, 0x08)
         _expect("probe_opaque and payload of a CLOSE", (probe, payload), (0, 0))
         return found | _sequence(psn, spdcid, dpdcid, flags)
     _expect("flags of an answer", flags & ~0x30, 0)

@@ -270,6 +270,8 @@ class Target:
     """(return code, generation) with which the next messages are refused."""
     nacks: deque[int] = field(default_factory=deque)
     """NACK codes with which the next packets are refused."""
+    window: int = WINDOW
+    """Packets of a PDC from the oldest kept answer on; the others are refused."""
     lose: int = 0
     """How many of the next packets are lost."""
     congestion_state: bool = False
@@ -383,7 +385,7 @@ class Target:
             self._contexts[packet.ip, request.spdcid] = context
         self.requests.append(request)
         oldest = min(context.held, default=context.base)
-        if request.psn - oldest >= WINDOW:
+        if request.psn - oldest >= self.window:
             self._refuse(packet, request, context.number, PSN_OUT_OF_WINDOW)
             return
         if self.nacks:
@@ -417,7 +419,9 @@ class Target:
         elif self.refusals and request.opcode in (SEND, TAGGED_SEND):
             code, generation = self.refusals.popleft()
             response = struct.pack(">BBHII", PLAIN, code, request.message, generation << 24 | request.job, 0)
-            self._acknowledge(packet, request.spdcid, context, request.psn, RESPONSE, response)
+            context.held[request.psn] = self._acknowledge(
+                packet, request.spdcid, context, request.psn, RESPONSE, response
+            )
         else:
             self._gather(request)
             self._default(packet, context, request)
@@ -473,7 +477,7 @@ class Target:
 
     def _guarantee(self, packet: Packet, context: _Context, request: Request, data: bytes) -> None:
         """Answer with data, and keep the answer; ask for a CLEAR when as many as the window are kept."""
-        flags = REQUEST_CLEAR if len(context.held) == WINDOW - 1 else 0
+        flags = REQUEST_CLEAR if len(context.held) == self.window - 1 else 0
         ses = self._with_data(request, data)
         context.held[request.psn] = self._acknowledge(
             packet, request.spdcid, context, request.psn, RESPONSE_DATA, ses, flags
@@ -491,7 +495,7 @@ class Target:
         pds = prologue(ACK_CC if self.congestion_state else ACK, following, flags)
         pds += struct.pack(">hIHH", psn - cack, cack, context.number, spdcid)
         if self.congestion_state:
-            pds += bytes([0, WINDOW // MPR_UNIT]) + bytes(18)
+            pds += bytes([0, self.window // MPR_UNIT]) + bytes(18)
         self._reply(packet, pds + ses)
         return pds + ses
 

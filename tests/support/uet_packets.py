@@ -16,6 +16,7 @@ __all__ = [
     "ACK",
     "ACK_CC",
     "ACK_REQUEST",
+    "ACK_REQUEST_COMMAND",
     "ATOMIC",
     "CLEAR_COMMAND",
     "CLOSE_COMMAND",
@@ -72,7 +73,7 @@ __all__ = [
 
 ROD_REQUEST, ACK, ACK_CC, NACK, CONTROL = 3, 7, 8, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_DATA = 0, 3, 4, 5
-CLEAR_COMMAND, CLOSE_COMMAND, CLOSE_REQUEST = 2, 4, 5
+ACK_REQUEST_COMMAND, CLEAR_COMMAND, CLOSE_COMMAND, CLOSE_REQUEST = 1, 2, 4, 5
 RETX, ACK_REQUEST, SYN = 0x10, 0x08, 0x04
 REQUEST_CLEAR = 0x02
 """Flag of an ACK: the sender of the request is to clear the answers that the target keeps."""
@@ -201,6 +202,7 @@ class Request:
     length: int
     rest: bytes
     """Bytes behind the header: extension and payload."""
+    generation: int
 
 
 def request_of(packet: Packet) -> Request:
@@ -212,7 +214,7 @@ def request_of(packet: Packet) -> Request:
     offset, _, key, header_field, length = struct.unpack(">QIQQI", data[24:56])
     return Request(
         psn, spdcid, bool(flags & SYN), bool(flags & RETX), (psn + clear) % PSNS, opcode, ses_flags, message,
-        job & 0xFF_FFFF, offset, key, header_field, length, data[56:],
+        job & 0xFF_FFFF, offset, key, header_field, length, data[56:], job >> 24,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ __all__ = ["EndpointAddress"]
 
 _LAYOUT = struct.Struct(">6sIIHH")
 _JOB_BITS = 24
-_RELATIVE_BIT = 15
+_RELATIVE_BIT, _FOREIGN_BIT = 15, 14
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,22 @@ class EndpointAddress:
     """Number of contexts there, side by side, at most 256."""
     relative: bool = False
     """``pid_on_fep`` counts within the job, else within the NIC: UET's relative and absolute addressing."""
+    foreign: bool = False
+    """The endpoint is no Amoeba: 128 packets to it may be unanswered, until its ACK_CC says more."""
 
     SIZE = _LAYOUT.size
 
     def pack(self) -> bytes:
         """Encode :attr:`SIZE` bytes in network order.
 
-        Fields come as listed, ``contexts`` - 1 above the job, ``relative`` in the highest bit of the process id's.
+        Fields come as listed, ``contexts`` - 1 above the job, ``relative`` and ``foreign`` in the highest bits of the
+        process id's.
         """
         return _LAYOUT.pack(
             self.mac,
             self.ip,
             (self.contexts - 1) << _JOB_BITS | self.job_id,
-            self.relative << _RELATIVE_BIT | self.pid_on_fep,
+            self.relative << _RELATIVE_BIT | self.foreign << _FOREIGN_BIT | self.pid_on_fep,
             self.resource_index,
         )
 
@@ -58,14 +61,15 @@ class EndpointAddress:
             raise fabric_error(Errno.FI_EINVAL, f"an endpoint address has {cls.SIZE} bytes, got {len(data)}")
         mac, ip, job, process, resource_index = _LAYOUT.unpack(data)
         contexts = (job >> _JOB_BITS) + 1
-        relative, pid_on_fep = bool(process >> _RELATIVE_BIT), process & (1 << _RELATIVE_BIT) - 1
+        relative, foreign = (bool(process >> bit & 1) for bit in (_RELATIVE_BIT, _FOREIGN_BIT))
+        pid_on_fep = process & (1 << _FOREIGN_BIT) - 1
         if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12 or not (ip and any(mac)):
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
-        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts, relative)
+        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts, relative, foreign)
 
     def __str__(self) -> str:
         last = self.resource_index + self.contexts - 1
         nic = f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')})"
         process = f"job {self.job_id} {'relative ' if self.relative else ''}pid {self.pid_on_fep}"
         contexts = f"context {last}" if self.contexts == 1 else f"contexts {self.resource_index} to {last}"
-        return f"{nic} {process} {contexts}"
+        return f"{'foreign ' * self.foreign}{nic} {process} {contexts}"

@@ -32,6 +32,7 @@ class PeerTable:
         self._numbers = FreeNumbers(range(parameters.peers), "peer table entries")
         self._quota = Quota("peer table entries", "context", parameters.peers, parameters.contexts)
         self._opened = 0
+        self._foreign: set[int] = set()
         self._first_psns: dict[int, int] = {}
         """The last first PSN of every entry that has been opened."""
 
@@ -92,11 +93,18 @@ class PeerTable:
         self._registers.write("peers", "initial_psn", self._first_psn(peer))
         # Source ports from the dynamic range spread flows over equal paths.
         self._registers.write("peers", "entropy", 0xC000 | (self._opened * 0x9E5) & 0x3FFF)
-        flags = PeerFlags.VALID | PeerFlags.RELATIVE if address.relative else PeerFlags.VALID
+        (self._foreign.add if address.foreign else self._foreign.discard)(peer)
+        flags = PeerFlags.VALID
+        flags |= PeerFlags.RELATIVE if address.relative else 0
+        flags |= 0 if address.foreign else PeerFlags.WHOLE_WINDOW
         self._registers.write("peers", "flags", flags)
         self._registers.write("peers", "context", context)
         self._registers.write("peers", "initiator", initiator)
         self._registers.write("peers", "store", peer)
+
+    def is_foreign(self, peer: int) -> bool:
+        """Whether the peer of an entry is no Amoeba."""
+        return peer in self._foreign
 
     def fail(self, peer: int) -> None:
         """Give up an entry's packet delivery context now.

@@ -91,6 +91,10 @@ class Operation:
     """Ring index of the descriptor that ends a chain; -1: there is no chain."""
     trouble: int = _OK
     """The first error of a chain, whose end is still to come."""
+    pauses: int = 0
+    """How often it was sent again after a pause."""
+    turns: int = 0
+    """How often it was sent again at once."""
     data: int = 0
     source: int = NO_SOURCE
     tag: int = 0

@@ -27,6 +27,7 @@ from amoeba.nic.reset_watchdog import ResetWatchdog
 from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.executed import RingCounter, Rings
 from amoeba.transport.operation import Operation, keeps, take_reported
+from amoeba.transport.repeats import LAST_FOR_NOW, Repeats
 from amoeba.transport.requests import KINDS, Kind, Piece
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -114,6 +115,8 @@ class ContextRings(TransmitRings):
         self._counting = False
         """Whether any of ``counters`` is not 0."""
         self.batches = Batches(self)
+        self.repeats = Repeats()
+        """Messages that keep their tokens until they are posted again."""
         self._watchdog = ResetWatchdog(nic.device)
         nic.dma.holders.add(self)
 
@@ -291,6 +294,8 @@ class ContextRings(TransmitRings):
         ring, head, entries, mask = self._completion, self._head, self.entries, self._mask
         pending, free, to_peer, unpack = self._pending, self._free, self._to_peer, _COMPLETION.unpack_from
         tally = self.tally
+        if self.repeats.waiting:
+            uninterrupted(self._repeat)
         while limit:
             offset = (head & mask) * _COMPLETION_SIZE
             # the phase is 1 on the even laps, counted from 0
@@ -316,6 +321,8 @@ class ContextRings(TransmitRings):
                 request.trouble = status if request.trouble == _OK else request.trouble
                 self._head = head
                 continue
+            if _OK < status <= LAST_FOR_NOW and uninterrupted(self._hold_back, token, request, status, head):
+                continue
             if places or request.ended or status >= _GIVEN_UP or (tally is not None and request.counted):
                 uninterrupted(self._end, request, status, token, head, taken)
                 head = self._head
@@ -340,6 +347,28 @@ class ContextRings(TransmitRings):
         head = self._head
         self._ring_doorbell(self._head_register, head & _INDEX_MASK)
         self._told = head
+
+    def _hold_back(self, token: int, request: Operation, status: int, head: int) -> bool:
+        """Keep a message that its peer has refused for now; return False if it is none, and ends."""
+        if not self.nic.peers.is_foreign(request.peer) or not self.repeats.take(token, request, status):
+            return False
+        self._head = head
+        return True
+
+    def _repeat(self) -> None:
+        """Post messages again whose time has come."""
+        for token, request in self.repeats.due():
+            if self._pending[token] is not request:
+                continue  # it has ended: the NIC was reset
+            piece = Piece(
+                request.opcode, request.flags, request.length, request.remote_address, request.remote_key,
+                request.local, request.result, request.compare,
+            )  # fmt: skip
+            number = self.counters[request.kind] if request.counted else 0
+            self._write(self._tail, token, request, piece, _COMPLETION_FLAG, number)
+            self._positions[token] = self._tail
+            self._tail += 1
+        self.announce()
 
     def _end(self, request: Operation, told: int, token: int, head: int, taken: list[Operation]) -> None:
         """Take the completion of a request whose end concerns others, too; ``told``: the completion's status."""
@@ -422,7 +451,9 @@ class ContextRings(TransmitRings):
         return len(self._backlog) - before
 
     def _arm_ring(self) -> None:
-        self._ring_doorbell(self._arm_register, self._head & _INDEX_MASK)
+        # While a message waits for its time nobody may sleep: the interrupt is to come at once.
+        index = self._head - 1 if self.repeats.waiting else self._head
+        self._ring_doorbell(self._arm_register, index & _INDEX_MASK)
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""

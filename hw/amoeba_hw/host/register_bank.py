@@ -51,7 +51,11 @@ _DOORBELLS = {
 }
 """Doorbell register behind each stream, and the payload: a context, and what was written."""
 
-_PEER_FLAGS = {"valid": PeerFlags.VALID, "relative": PeerFlags.RELATIVE}
+_PEER_FLAGS = {
+    "valid": PeerFlags.VALID,
+    "relative": PeerFlags.RELATIVE,
+    "whole_window": PeerFlags.WHOLE_WINDOW,
+}
 """Bit of the peer table's ``flags`` behind each member of PEER that is one."""
 
 

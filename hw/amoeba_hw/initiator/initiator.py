@@ -120,7 +120,7 @@ class Initiator(wiring.Component):
     responses, response_payload : streams from the FrameReceiver
         Likewise, a header in two cycles at most. Taken whenever the host takes writes, whatever the requests do.
     acknowledgements : FRAME_HEADER stream to the FrameTransmitter
-        Answers to data in the return direction.
+        Answers to data in the return direction, and CLEAR_COMMANDs.
     result_commands, results : streams to a PackedWriter
     result_done : in
         The PackedWriter's pulse: one per command, when its last beat is on the ordered way to the host.
@@ -321,10 +321,12 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             credits.answered.eq(responses.answered),
             credits.answered_peer.eq(responses.answered_index),
             credits.closed.eq(responses.closed),
+            credits.mpr.eq(responses.mpr),
             credits.lost.eq(retransmitter.lost),
             credits.opened.eq(peers.opened),
             credits.opened_peer.eq(peers.opened_peer),
             credits.opened_context.eq(peers.opened_context),
+            credits.opened_whole.eq(peers.opened_whole),
             queues.may_send.eq(credits.space & ~retransmitter.sending_again & ~retransmitter.held),
             queues.all_answered.eq(credits.all_answered),
             queues.context_answered.eq(credits.context_answered),

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, SemanticControl, SesFlags
 
 from amoeba_hw.initiator.peer_table import ANSWERED
@@ -171,6 +172,9 @@ class PacketNumberer(wiring.Component):
         ends = packet.last | packet.fault | ~divisible
         extent = Mux(starts, SesFlags.START_OF_MESSAGE, 0) | Mux(ends, SesFlags.END_OF_MESSAGE, 0)
         relative = Mux(peer.relative, SesFlags.RELATIVE, 0)
+        is_tagged = packet.ses_opcode.matches(*sorted(TAGGED_MESSAGES)) & ~packet.is_close
+        is_untagged = packet.ses_opcode.matches(*sorted(UNTAGGED_MESSAGES)) & ~packet.is_close
+        receives = Mux(is_tagged, answered.tagged_receives, Mux(is_untagged, answered.receives, 0))
         # The last packet of a chain counts for all of its pieces.
         counts = packet.last & ~packet.ticket.chained
         more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(counts, SesFlags.DELIVERY_COMPLETE, 0)
@@ -195,6 +199,7 @@ class PacketNumberer(wiring.Component):
             ),
             header.flags.eq(extent | relative | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
             header.message_id.eq(message_id),
+            header.ri_generation.eq(receives),
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),
             header.resource_index.eq(peer.resource_index),

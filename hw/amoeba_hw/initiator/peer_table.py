@@ -21,6 +21,8 @@ ANSWERED = data.StructLayout(
         "chained": 1,  # the last packet answered ended a piece of a chain: this descriptor of this generation
         "chain_index": 16,
         "chain_generation": GENERATION_BITS,
+        "receives": 8,  # ri_generation of untagged messages, as a refusal said last
+        "tagged_receives": 8,  # likewise of tagged ones
     }
 )
 """State of a PDC that its answers change."""
@@ -44,8 +46,8 @@ class PeerTable(wiring.Component):
     storing : out
         An entry waits to be stored: nobody begins anything, and who has to wait for somebody else forgets what he
         read.
-    opened, opened_peer, opened_context : out
-        Pulse: a PDC was opened, and for which context.
+    opened, opened_peer, opened_context, opened_whole : out
+        Pulse: a PDC was opened, for which context, and whether its target takes the whole window.
     failing : out
         Pulse: the PDC ``opened_peer`` is to be given up.
     check_index : in; check_allowed, check_context : out
@@ -75,6 +77,7 @@ class PeerTable(wiring.Component):
                 "opened": Out(1),
                 "opened_peer": Out(index),
                 "opened_context": Out(8),
+                "opened_whole": Out(1),
                 "failing": Out(1),
                 "check_index": In(index),
                 "check_allowed": Out(1),
@@ -121,6 +124,7 @@ class PeerTable(wiring.Component):
             self.failing.eq(taken & store.fail),
             index.eq(store.index),
             self.opened_context.eq(store.peer.context),
+            self.opened_whole.eq(store.peer.whole_window),
         ]
 
         peer_write, sent_write, answer_write = (table.write_port() for table in (peers, sent_psns, answers))

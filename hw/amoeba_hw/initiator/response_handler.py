@@ -4,13 +4,14 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.first_psns import KEY_WORDS
-from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.nacks import FATAL_NACKS, LOSS_NACKS, NO_PDC_NACKS, PATIENT_NACKS
+from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES
+from amoeba_model.wire.nacks import LOSS_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.byte_order import decode_swap, number_swap
 from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.first_psns import FirstPsns
+from amoeba_hw.initiator.nack_rules import NackRules
 from amoeba_hw.initiator.peer_table import ANSWERED
 from amoeba_hw.initiator.records import (
     ANSWER,
@@ -74,6 +75,8 @@ class ResponseHandler(wiring.Component):
         To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``,
         without it: a new PDC begins at the oldest packet. ``restarted``, with it: the next packet has the psn of
         ``answered_state``.
+    mpr : out
+        With ``answered``: the window that the answer says, in units of MPR_UNIT; 0: none.
     numbering : in
         A packet gets its psn: nothing is ``restarted``.
     psn_key : in
@@ -124,6 +127,7 @@ class ResponseHandler(wiring.Component):
                 "closed": Out(1),
                 "renewed": Out(1),
                 "restarted": Out(1),
+                "mpr": Out(8),
                 "numbering": In(1),
                 "psn_key": In(32 * KEY_WORDS),
                 "log_read": Out(1),
@@ -188,6 +192,7 @@ class ResponseHandler(wiring.Component):
         self._gaps = AnswerGaps(parameters.peers)
         self._first_psns = FirstPsns(parameters.peers)
         self._returns = ReturnOrder(parameters.peers, parameters.window)
+        self._nacks = NackRules()
 
     def elaborate(self, platform):
         m = Module()
@@ -290,6 +295,7 @@ class ResponseHandler(wiring.Component):
                     m.d.sync += [pending.eq(1), *decide]
                 self._elaborate_end(m)
         self._elaborate_gaps(m)
+        self._connect_nacks(m)
         self._elaborate_returns(m)
         connect_streams(m, wiring.flipped(self.response_payload), router.payload)
         for name in ("result_commands", "results", "answers"):
@@ -329,18 +335,27 @@ class ResponseHandler(wiring.Component):
             self._noted.eq(gaps.has_kept & self.log_noted.noted),
             self.note_peer.eq(self.answered_index),
             self.note_psn.eq(self._psn),
+            self.mpr.eq(Mux(self._flushing, 0, self.responses.p.mpr)),
         ]
 
     def _elaborate_returns(self, m):
         """Connect what knows the order of the return direction."""
-        returns = self._returns
+        returns, header = self._returns, self.responses.payload
+        is_own, asks = self.answered & ~header.is_control, Signal()
         connect_streams(m, returns.acknowledgements, wiring.flipped(self.acknowledgements))
         m.d.comb += [
-            returns.header.eq(self.responses.payload),
+            returns.header.eq(header),
             returns.look_up.eq(self.answer_index),
             returns.peer.eq(self.answered_index),
             returns.state.eq(self.answer_state),
             returns.waits.eq(self._waits),
+            # A CLOSE ends its PDC: nothing of it is kept.
+            asks.eq(header.wants_clear & ~self.log_entry.is_close & (is_own | self._state.established)),
+            returns.clears.eq(
+                (self.count_nacks_received & self._nacks.clears) | (self.count_responses_received & asks)
+            ),
+            returns.clear_psn.eq(Mux(is_own, self._psn, self._state.oldest_psn - 1)),
+            returns.clear_pdc.eq(Mux(is_own, header.spdcid, self._state.dpdcid)),
             returns.forget.eq(self.renewed | (self.answered & self.closed)),
             returns.opened.eq(self.opened),
             returns.opened_peer.eq(self.opened_peer),
@@ -401,7 +416,7 @@ class ResponseHandler(wiring.Component):
         with m.Elif(~(self._expected & meant)):
             m.d.comb += [self.count_dropped_response.eq(1), self._returns.dropped.eq(self._genuine)]
         with m.Elif(header.is_control):
-            self._elaborate_nack(m, entry.is_close)
+            self._elaborate_nack(m)
         with m.Elif(own & ~self._noted & (announces | misplaced)):
             m.d.comb += [self.count_responses_received.eq(announces), self.count_dropped_response.eq(misplaced)]
         with m.Elif(own | self._noted):
@@ -455,55 +470,36 @@ class ResponseHandler(wiring.Component):
                 self.recovery.end.eq(self._psn),
             ]
 
-    def _elaborate_nack(self, m, is_close):
-        ignored = Signal()
-        m.d.comb += [self.count_nacks_received.eq(1), self.recover.eq(1)]
-        with m.Switch(self.responses.p.nack_code):
-            with m.Case(NackCode.ROD_OOO, *sorted(LOSS_NACKS)):
-                m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
-                with m.If(self._gaps.missing != 0):
-                    m.d.comb += [
-                        self._gaps.filled.eq(1),
-                        self.recover.eq(self._gaps.fills),
-                        self.recovery.kind.eq(RecoveryKind.MISSING),
-                        self.recovery.psn.eq(self._gaps.first_filled),
-                        self.recovery.end.eq(self._gaps.filled_end),
-                    ]
-            with m.Case(*sorted(PATIENT_NACKS)):
-                m.d.comb += [
-                    self.recovery.kind.eq(RecoveryKind.LATER),
-                    self.recovery.without_pdc.eq(self.responses.p.nack_code.matches(*sorted(NO_PDC_NACKS))),
-                ]
-            with m.Case(NackCode.CLOSING):
-                m.d.comb += [
-                    self.recovery.kind.eq(RecoveryKind.FAIL),
-                    self.recover.eq(~is_close),
-                    self.answered.eq(is_close),
-                ]
-            with m.Case(NackCode.INV_DPDCID):
-                about_ours = self.responses.p.spdcid == self._state.dpdcid
-                is_lost = self._state.established & (about_ours | (self.responses.p.spdcid == NO_PDC))
-                # A CLOSE of a PDC that the target does not know any more has been executed.
-                m.d.comb += [
-                    self.recovery.kind.eq(RecoveryKind.FAIL),
-                    self.recover.eq(is_lost & ~is_close),
-                    self.answered.eq(is_close),
-                    ignored.eq(~is_lost & ~is_close),
-                ]
-                # Where answers were kept, something that is unanswered may have been executed.
-                sure = ~self._doubtful & ~self._gaps.has_kept
-                with m.If(self._state.established & about_ours & ~is_close & sure):
-                    m.d.comb += [
-                        self.renewed.eq(1),
-                        self.recovery.kind.eq(RecoveryKind.AT_ONCE),
-                        self.recovery.psn.eq(self._state.oldest_psn),
-                    ]
-            with m.Case(*sorted(FATAL_NACKS - {NackCode.CLOSING})):
-                m.d.comb += self.recovery.kind.eq(RecoveryKind.FAIL)
-            with m.Default():
-                m.d.comb += [self.recover.eq(0), ignored.eq(1)]
-        with m.If(ignored):
-            m.d.comb += [self.count_nacks_received.eq(0), self.count_dropped_response.eq(1)]
+    def _elaborate_nack(self, m):
+        """Do what the NACK in hand asks for."""
+        nacks = self._nacks
+        m.d.comb += [
+            self.count_nacks_received.eq(~nacks.ignored),
+            self.count_dropped_response.eq(nacks.ignored),
+            self.recover.eq(nacks.recover),
+            self.recovery.eq(nacks.recovery),
+            self.answered.eq(nacks.answered),
+            self.renewed.eq(nacks.renewed),
+            self._gaps.filled.eq(nacks.filled),
+        ]
+
+    def _connect_nacks(self, m):
+        """Connect the rules for NACKs, whose effects :meth:`_elaborate_nack` chooses."""
+        nacks, gaps = self._nacks, self._gaps
+        m.submodules.nacks = nacks
+        m.d.comb += [
+            nacks.header.eq(self.responses.payload),
+            nacks.psn.eq(self._psn),
+            nacks.peer.eq(self.answered_index),
+            nacks.is_close.eq(self.log_entry.is_close),
+            nacks.state.eq(self._state),
+            nacks.doubtful.eq(self._doubtful),
+            nacks.has_kept.eq(gaps.has_kept),
+            nacks.missing.eq(gaps.missing),
+            nacks.fills.eq(gaps.fills),
+            nacks.first_filled.eq(gaps.first_filled),
+            nacks.filled_end.eq(gaps.filled_end),
+        ]
 
     def _elaborate_status(self, m, own):
         """Work out the status of the packet in hand: OK or the error."""
@@ -564,6 +560,10 @@ class ResponseHandler(wiring.Component):
                 ]
             with m.Elif(~self._flushing):
                 m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
+            with m.If(self.count_responses_received & (self._code == ReturnCode.BAD_GENERATION)):
+                for kind, name in ((TAGGED_MESSAGES, "tagged_receives"), (UNTAGGED_MESSAGES, "receives")):
+                    with m.If(entry.ses_opcode.matches(*sorted(kind))):
+                        m.d.comb += following[name].eq(self.responses.p.ri_generation)
 
     def _elaborate_decision(self, m, decision, select):
         """Brings the PDC up to date; returns the assignments that make the decision about a step."""

@@ -1,8 +1,9 @@
-"""Order and acknowledgements of a target's own requests, which carry the data of READs."""
+"""Order and acknowledgements of a target's own requests, which carry the data of READs; and CLEARs."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.initiator.peer_table import ANSWERED
@@ -17,6 +18,7 @@ _ACKNOWLEDGEMENT = data.StructLayout(
     {
         **{name: FRAME_HEADER[name].shape for name in _ECHOED},
         "refuses": 1,
+        "clears": 1,
         "psn": 32,
         "cack_psn": 32,
         "spdcid": 16,
@@ -24,7 +26,7 @@ _ACKNOWLEDGEMENT = data.StructLayout(
     }
 )
 PLACES = 16
-"""Acknowledgements that may wait for the link."""
+"""Acknowledgements and CLEARs that may wait for the link."""
 
 
 class ReturnOrder(wiring.Component):
@@ -62,6 +64,9 @@ class ReturnOrder(wiring.Component):
     dropped, waits : in
         Pulse: the packet does not; whether the PDC has unanswered packets. One that was taken before is acknowledged
         again; one that comes early leads to a NACK, one for each gap.
+    clears, clear_psn, clear_pdc : in
+        Pulse: the sender of ``header``, which is no packet of the return direction, is to hear that it need not keep
+        the answers of its PDC ``clear_pdc`` up to ``clear_psn``.
     forget : in
         Pulse: the PDC in hand begins anew.
     opened, opened_peer : in
@@ -87,6 +92,9 @@ class ReturnOrder(wiring.Component):
                 "taken": In(1),
                 "dropped": In(1),
                 "waits": In(1),
+                "clears": In(1),
+                "clear_psn": In(32),
+                "clear_pdc": In(16),
                 "forget": In(1),
                 "opened": In(1),
                 "opened_peer": In(index),
@@ -147,33 +155,37 @@ class ReturnOrder(wiring.Component):
         m.d.sync += valid.eq((valid & ~gone) | self._of(self.taken, self.peer))
 
     def _elaborate_answer(self, m, queue):
-        """Acknowledge or refuse the packet in hand."""
+        """Acknowledge or refuse the packet in hand, or answer it by a CLEAR."""
         # A gap that a NACK was sent for.
         refused = Signal(self._peers)
         refuses, answer = Signal(), queue.i.p
         m.d.comb += [
             refuses.eq(self.dropped & self._early & self.waits & ~refused.bit_select(self.peer, 1)),
-            queue.i.valid.eq(self.taken | refuses | (self.dropped & self._before)),
+            queue.i.valid.eq(self.taken | refuses | (self.dropped & self._before) | self.clears),
             *(answer[name].eq(self.header[name]) for name in _ECHOED),
             answer.refuses.eq(refuses),
-            answer.psn.eq(Mux(refuses, self._next, self.header.psn)),
+            answer.clears.eq(self.clears),
+            answer.psn.eq(Mux(self.clears, self.clear_psn, Mux(refuses, self._next, self.header.psn))),
             answer.cack_psn.eq(Mux(self.taken, self.header.psn, self._next - 1)),
             answer.spdcid.eq(self.peer),
-            answer.dpdcid.eq(self.header.spdcid),
+            answer.dpdcid.eq(Mux(self.clears, self.clear_pdc, self.header.spdcid)),
         ]
         gone = self._of(self.taken | self.forget, self.peer) | self._of(self.opened, self.opened_peer)
         m.d.sync += refused.eq((refused & ~gone) | self._of(refuses & queue.i.ready, self.peer))
 
     def _elaborate_output(self, m, source):
         target, p = self.acknowledgements, source.p
-        acknowledges = ~p.refuses
+        acknowledges = ~p.refuses & ~p.clears
         m.d.comb += [
             target.valid.eq(source.valid),
             source.ready.eq(target.ready),
-            *(target.p[name].eq(p[name]) for name in ("mac", "ip", "port", "retx", "marked")),
+            *(target.p[name].eq(p[name]) for name in ("mac", "ip", "port", "clears")),
+            *(target.p[name].eq(p[name] & ~p.clears) for name in ("retx", "marked")),
             *(target.p[name].eq(p[name]) for name in ("psn", "spdcid", "dpdcid")),
-            target.p.returns.eq(1),
-            target.p.is_control.eq(p.refuses),
+            target.p.returns.eq(~p.clears),
+            target.p.is_request.eq(p.clears),
+            target.p.initiator.eq(Mux(p.clears, NO_CONTEXT, 0)),
+            target.p.is_control.eq(p.refuses | p.clears),
             target.p.nack_code.eq(Mux(p.refuses, NackCode.ROD_OOO, 0)),
         ]
         with m.If(acknowledges):

@@ -1,9 +1,10 @@
 """How many packets of each PDC are on their way."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.peers import CAUTION
+from amoeba_model.wire.congestion import MPR_UNIT
 
 __all__ = ["WindowCredits"]
 
@@ -72,10 +73,12 @@ class WindowCredits(wiring.Component):
         Pulse: a packet that was cut will never be numbered.
     numbered, numbered_peer : in
         Pulse: a packet that was cut got its psn.
-    answered, answered_peer, closed : in
-        Pulse: a packet that was numbered is answered; ``closed``: it was a CLOSE.
-    opened, opened_peer, opened_context : in
-        Pulse: a new PDC, and whose it is. Packets numbered by then are forgotten.
+    answered, answered_peer, closed, mpr : in
+        Pulse: a packet that was numbered is answered; ``closed``: it was a CLOSE. ``mpr``: how many packets may be
+        unanswered from now on, in units of MPR_UNIT; 0: as many as before.
+    opened, opened_peer, opened_context, opened_whole : in
+        Pulse: a new PDC, and whose it is. Packets numbered by then are forgotten. One unit of packets may be
+        unanswered; with ``opened_whole`` the whole window.
     lost : in, a bit per peer
         Pulse: something of the PDC was lost.
     room, all_answered, settled, unanswered, cautious : out, a bit per peer
@@ -106,9 +109,11 @@ class WindowCredits(wiring.Component):
                 "answered": In(1),
                 "answered_peer": In(index),
                 "closed": In(1),
+                "mpr": In(8),
                 "opened": In(1),
                 "opened_peer": In(index),
                 "opened_context": In(range(contexts)),
+                "opened_whole": In(1),
                 "lost": In(peers),
                 "space": Out(peers),
                 "all_answered": Out(peers, init=-1),
@@ -129,7 +134,7 @@ class WindowCredits(wiring.Component):
                 concerned = getattr(self, event) & (getattr(self, f"{event}_peer") == peer)
                 m.d.comb += getattr(credits, event).eq(concerned)
             cautious = credits.caution != 0
-            is_full = credits.places == self._window
+            is_full = self._is_full(m, credits)
             m.d.comb += [
                 credits.cut_close.eq(self.cut_close),
                 credits.closed.eq(credits.answered & self.closed),
@@ -154,3 +159,15 @@ class WindowCredits(wiring.Component):
                 ).all()
             )
         return m
+
+    def _is_full(self, m, credits):
+        """Whether the target of a PDC allows no more unanswered packets, or the window has no place for one."""
+        most = self._window // MPR_UNIT
+        if most < 2:
+            return credits.places == self._window
+        units = Signal(range(most + 1), init=1)
+        with m.If(credits.opened):
+            m.d.sync += units.eq(Mux(self.opened_whole, most, 1))
+        with m.Elif(credits.answered & (self.mpr != 0)):
+            m.d.sync += units.eq(Mux(self.mpr < most, self.mpr, most))
+        return credits.places >= Cat(Const(0, MPR_UNIT.bit_length() - 1), units)

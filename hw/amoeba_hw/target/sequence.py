@@ -46,6 +46,7 @@ PACKET_VIEW = data.StructLayout(
         "fits": 1,  # its answer can be kept
         "retx": 1,
         "is_control": 1,
+        "asks": 1,  # it is an ACK_REQUEST: the answer to packet psn is wanted again
         "reads": 1,  # it is a READ
         "starts": 1,  # a message
         "ends": 1,
@@ -84,6 +85,7 @@ def packet_view(header, window):
         "fits": unanswered <= window,
         "retx": header.retx,
         "is_control": header.is_control,
+        "asks": header.asks,
         "reads": ~header.is_control & (header.opcode == RequestOpcode.READ.value),
         "starts": starts,
         "ends": ends,
@@ -173,15 +175,21 @@ class SequenceRules(wiring.Component):
             verdict.opens.eq(packet.may_open & ~self.known & ~self.remembered & self.available),
             ahead.eq(packet.psn - before.expected),
             self._beyond.eq(packet.psn - before.asked),
-            former.eq(belongs & packet.is_control & (ahead >= self._window) & ~ahead.all()),
+            former.eq(belongs & packet.is_control & ~packet.asks & (ahead >= self._window) & ~ahead.all()),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
             verdict.has_pdc.eq(belongs | verdict.opens),
             verdict.nack_psn.eq(packet.psn),
         ]
-        with m.If(expected):
+        with m.If(expected & ~packet.asks):
             self._elaborate_acceptance(m)
         with m.Elif((belongs & ahead[-1] & ~former) | late):
             m.d.comb += verdict.duplicate.eq(1)
+        with m.Elif(belongs & ~before.closed & packet.asks):
+            m.d.comb += [
+                verdict.dropped_sequence.eq(1),
+                verdict.nack.eq(1),
+                verdict.nack_code.eq(NackCode.PKT_NOT_RCVD.value),
+            ]
         with m.Elif(belongs & ~before.closed & ~former):
             self._elaborate_gap(m)
         with m.Else():

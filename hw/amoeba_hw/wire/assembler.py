@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import funnel, masked, select
-from amoeba_hw.wire.headers import BUILT_HEADER, HEADER_MAXIMUM, FrameShape, by_shape
+from amoeba_hw.wire.headers import BUILT_HEADER, HEADER_MAXIMUM, SENT_SHAPES, by_shape
 
 __all__ = ["FrameAssembler"]
 
@@ -70,9 +70,9 @@ class FrameAssembler(wiring.Component):
         current = Signal(width)
         shift = Signal(range(line_bytes + 1))
         """Where in the two payload beats this beat begins."""
-        shifts = {shape: line_bytes - shape.header_bytes % line_bytes for shape in FrameShape}
+        shifts = {shape: line_bytes - shape.header_bytes % line_bytes for shape in SENT_SHAPES}
         m.d.comb += [
-            shift.eq(by_shape(header.kind, len(shift), shifts.get)),
+            shift.eq(by_shape(header.kind, len(shift), lambda kind: shifts.get(kind, 0))),
             reaches_payload.eq(
                 self._beat >= by_shape(header.kind, len(self._beat), lambda kind: kind.header_bytes // line_bytes)
             ),

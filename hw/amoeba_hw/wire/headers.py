@@ -1,6 +1,6 @@
 """Where the headers of a frame lie, and how they become a FRAME_HEADER and back.
 
-A frame has one of eight shapes; everything variable about it follows from the shape and the payload's length.
+A frame has one of eleven shapes; everything variable about it follows from the shape and the payload's length.
 """
 
 import enum
@@ -10,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
 from amoeba_model.wire.codec import ATOMIC_REQUESTS, NO_PDC, first_target_pdc
+from amoeba_model.wire.congestion import CONGESTION_STATE
 
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.layout import pack_wire, unpack_wire
@@ -20,6 +21,7 @@ __all__ = [
     "BUILT_HEADER",
     "HEADER_MAXIMUM",
     "NO_CONTEXT",
+    "SENT_SHAPES",
     "SHAPE",
     "SHORTEST_FRAME",
     "FrameShape",
@@ -39,8 +41,11 @@ class FrameShape(enum.Enum):
     NACK = (uet.PDS_NACK,)
     REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST)
     ATOMIC_REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST, uet.ATOMIC_EXTENSION)
-    CLOSE = (uet.PDS_CONTROL,)
+    CONTROL = (uet.PDS_CONTROL,)
     RETURN_DATA = (uet.PDS_REQUEST, uet.SES_RESPONSE_DATA)
+    ACK_CC = (uet.PDS_ACK, CONGESTION_STATE)
+    RESPONSE_CC = (uet.PDS_ACK, CONGESTION_STATE, uet.SES_RESPONSE)
+    RESPONSE_DATA_CC = (uet.PDS_ACK, CONGESTION_STATE, uet.SES_RESPONSE_DATA)
 
     @property
     def records(self):
@@ -57,6 +62,9 @@ class FrameShape(enum.Enum):
         """Bytes of the IP packet that are not payload."""
         return self.header_bytes - uet.ETHERNET.size + uet.CRC_SIZE
 
+
+SENT_SHAPES = tuple(shape for shape in FrameShape if CONGESTION_STATE not in shape.value)
+"""Frames with congestion state are received only."""
 
 HEADER_MAXIMUM = max(shape.header_bytes for shape in FrameShape)
 """Bytes of the longest headers."""
@@ -79,7 +87,7 @@ def is_atomic_opcode(opcode):
 
 
 NO_CONTEXT = 0xFF
-"""In the trace, of a response and of a received CLOSE_COMMAND: the frame does not say."""
+"""In the trace, of a response and of a received control packet: the frame does not say."""
 
 BUILT_HEADER = data.StructLayout(
     {
@@ -134,7 +142,7 @@ def _choose_shape(m, shape, header):
         shape.nack.eq(~header.is_request & header.is_control),
         shape.request.eq(request & ~atomic),
         shape.atomic_request.eq(request & atomic),
-        shape.close.eq(header.is_request & header.is_control),
+        shape.control.eq(header.is_request & header.is_control),
     ]
 
 
@@ -169,9 +177,10 @@ def _pds_header(shape, header, peers):
     elif record is uet.PDS_CONTROL:
         values = {
             "type": uet.PdsType.CONTROL,
-            "control_type": uet.ControlType.CLOSE_COMMAND,
-            "flags": of_requests,
-            "psn": header.psn,
+            "control_type": Mux(header.clears, uet.ControlType.CLEAR_COMMAND, uet.ControlType.CLOSE_COMMAND),
+            "flags": Mux(header.clears, 0, of_requests),
+            "psn": Mux(header.clears, 0, header.psn),
+            "payload": Mux(header.clears, header.psn, 0),
         }
     elif record is uet.PDS_NACK:
         values = {
@@ -334,7 +343,7 @@ class HeaderBuilder(wiring.Component):
             ),
         )
         transport = []
-        for kind in FrameShape:
+        for kind in SENT_SHAPES:
             ses = [pack_wire(record, _ses_values(kind, record, header)) for record in kind.value[1:]]
             transport.append((self._shape[kind.name.lower()], Cat(_pds_header(kind, header, self._peers), *ses)))
         return [
@@ -356,11 +365,17 @@ def parse_headers(travelled):
 
     Only those of the frame's shape mean anything.
     """
-    fields = {}
-    for shape in FrameShape:
+    start, size = 8 * (uet.ENCAPSULATION_SIZE + uet.PDS_ACK.size), 8 * CONGESTION_STATE.size
+    prologue = unpack_wire(uet.PDS_ACK, travelled[8 * uet.ENCAPSULATION_SIZE : start])
+    state, behind = travelled[start : start + size], travelled[start + size : start + 2 * size]
+    # A response, which is no longer than the congestion state, may follow it.
+    has_state = prologue["type"] == int(uet.PdsType.ACK_CC)
+    joined = Cat(travelled[:start], Mux(has_state, behind, state), travelled[start + size :])
+    fields = {CONGESTION_STATE.name: unpack_wire(CONGESTION_STATE, state)}
+    for shape in SENT_SHAPES:
         position = 0
         for record in shape.records:
-            bits = travelled[8 * position : 8 * (position + record.size)]
+            bits = joined[8 * position : 8 * (position + record.size)]
             fields[record.name] = unpack_wire(record, bits)
             position += record.size
     return fields

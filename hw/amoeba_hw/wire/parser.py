@@ -18,6 +18,8 @@ __all__ = ["FrameParser", "frame_limit"]
 _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 
+_CONTROL_TYPES = (uet.ControlType.CLOSE_COMMAND, uet.ControlType.CLEAR_COMMAND, uet.ControlType.ACK_REQUEST)
+
 _VERDICT = data.StructLayout({"encapsulation": 1, "address": 1, "check": 1, "transport": 1})
 """Errors of a frame, in the order in which they count; the two checksums are judged later."""
 
@@ -158,10 +160,16 @@ class FrameParser(wiring.Component):
             shape.ack.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.NONE)),
             shape.response.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE)),
             shape.response_data.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE_DATA)),
+            shape.ack_cc.eq(is_kind(uet.PdsType.ACK_CC, uet.NextHeader.NONE)),
+            shape.response_cc.eq(is_kind(uet.PdsType.ACK_CC, uet.NextHeader.RESPONSE)),
+            shape.response_data_cc.eq(is_kind(uet.PdsType.ACK_CC, uet.NextHeader.RESPONSE_DATA)),
             shape.nack.eq(is_kind(uet.PdsType.NACK, uet.NextHeader.NONE)),
             shape.request.eq(is_request & ~atomic),
             shape.atomic_request.eq(is_request & atomic),
-            shape.close.eq(is_kind(uet.PdsType.CONTROL, uet.ControlType.CLOSE_COMMAND)),
+            shape.control.eq(
+                (prologue["type"] == int(uet.PdsType.CONTROL))
+                & prologue["next_header"].matches(*(int(kind) for kind in _CONTROL_TYPES))
+            ),
             shape.return_data.eq(is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.RESPONSE_DATA)),
             difference.eq(
                 self._fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)
@@ -249,7 +257,7 @@ class FrameParser(wiring.Component):
             self.payload.data.eq(funnel(self._held.data, self._arrived.data, offset, offsets)),
             self.payload.last.eq(remaining <= line_bytes),
             self.payload.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
-            self.is_request.eq(shape.request | shape.atomic_request | shape.close),
+            self.is_request.eq(shape.request | shape.atomic_request | shape.control),
         ]
         with m.If(self._leaves & self._held.last):
             m.d.sync += self._delivered.eq(0)
@@ -287,15 +295,16 @@ class FrameParser(wiring.Component):
     def _elaborate_transport(self, m, shape, payload_length, too_short):
         """Check PDS and SES."""
         response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
-        has_data = shape.response_data | shape.return_data
+        has_data = shape.response_data | shape.response_data_cc | shape.return_data
+        plain = shape.response | shape.response_cc
         without_data = response["opcode"].matches(int(uet.ResponseOpcode.RESPONSE), int(uet.ResponseOpcode.DEFAULT))
         faults = [
             ~shape.as_value().any(),
             too_short,
-            (shape.response | has_data) & ((response["list"] != 0) | (response["version"] != 0)),
-            (shape.ack | shape.response | shape.nack | shape.close) & (payload_length != 0),
+            (plain | has_data) & ((response["list"] != 0) | (response["version"] != 0)),
+            (shape.ack | shape.ack_cc | plain | shape.nack | shape.control) & (payload_length != 0),
             ~shape.nack & (self._fields["pds_request"]["spdcid"] == 0),
-            shape.response & ~without_data,
+            plain & ~without_data,
             has_data
             & (
                 (with_data["opcode"] != int(uet.ResponseOpcode.WITH_DATA))
@@ -310,11 +319,16 @@ class FrameParser(wiring.Component):
         ses, response, with_data = (self._fields[f"ses_{name}"] for name in ("request", "response", "response_data"))
         extension = self._fields["atomic_extension"]
         has_request = shape.request | shape.atomic_request
-        has_ack = shape.response | shape.response_data | shape.ack
-        has_data = shape.response_data | shape.return_data
-        has_response = shape.response | has_data
-        is_request = has_request | shape.close
-        syn = (pds["flags"] & int(uet.PdsFlags.SYN)) != 0
+        control, state = self._fields["pds_control"], self._fields["congestion_state"]
+        has_state = shape.ack_cc | shape.response_cc | shape.response_data_cc
+        bare = shape.ack | shape.ack_cc
+        has_ack = shape.response | shape.response_data | shape.ack | has_state
+        has_data = shape.response_data | shape.response_data_cc | shape.return_data
+        has_response = shape.response | shape.response_cc | has_data
+        is_request = has_request | shape.control
+        clears = shape.control & (control["control_type"] == int(uet.ControlType.CLEAR_COMMAND))
+        asks = shape.control & (control["control_type"] == int(uet.ControlType.ACK_REQUEST))
+        syn = ((pds["flags"] & int(uet.PdsFlags.SYN)) != 0) & ~(clears | asks)
         # Fields that several PDS headers, or SES headers, have in the same place are read once.
         groups = (
             (
@@ -324,7 +338,9 @@ class FrameParser(wiring.Component):
                     "ip": ipv4["source"],
                     "port": udp["source_port"],
                     "is_request": is_request,
-                    "is_control": shape.nack | shape.close,
+                    "is_control": shape.nack | shape.control,
+                    "clears": clears,
+                    "asks": asks,
                     "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
                     "marked": Mux(
                         is_request | shape.return_data,
@@ -332,12 +348,13 @@ class FrameParser(wiring.Component):
                         (pds["flags"] & int(uet.AckFlags.MARKED)) != 0,
                     ),
                     "returns": shape.return_data,
-                    "psn": pds["psn"] + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
+                    "psn": Mux(clears, control["payload"], pds["psn"])
+                    + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
                     # Everything before a CLOSE_COMMAND has been answered.
                     "clear_psn_offset": Mux(
                         has_request | shape.return_data,
                         pds["clear_psn_offset"],
-                        Mux(shape.close, Const(0xFFFF, 16), 0),
+                        Mux(shape.control, Const(0xFFFF, 16), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
                     "dpdcid": pds["dpdcid"] - Mux(is_request, Mux(syn, 0, self._first_target_pdc), uet.FIRST_PDC),
@@ -347,17 +364,25 @@ class FrameParser(wiring.Component):
             (is_request, {"syn": syn}),
             (shape.nack, {"nack_code": nack["nack_code"], "missing": nack["vendor_code"]}),
             (
-                has_request | has_response | shape.ack,
-                {"opcode": Mux(shape.ack, uet.ResponseOpcode.NONE, ses["opcode"])},
+                has_request | has_response | bare,
+                {"opcode": Mux(bare, uet.ResponseOpcode.NONE, ses["opcode"])},
             ),
             (
                 has_request | has_response,
                 {
+                    "ri_generation": ses["ri_generation"],
                     "job_id": ses["job_id"],
                     "message_id": Mux(shape.return_data, with_data["read_request_message_id"], ses["message_id"]),
                 },
             ),
-            (has_ack, {"cack_psn": ack["cack_psn"]}),
+            (
+                has_ack,
+                {
+                    "cack_psn": ack["cack_psn"],
+                    "wants_clear": (pds["flags"] & int(uet.AckFlags.REQUEST_CLEAR)) != 0,
+                },
+            ),
+            (has_state, {"mpr": state["mpr"]}),
             (has_request, {name: ses[name] for name in _REQUEST_FIELDS}),
             (
                 has_request | shape.return_data,

@@ -34,12 +34,13 @@ class FrameReceiver(wiring.Component):
         else that is not a frame for this NIC is dropped and counted, too; longer ones than :func:`frame_limit` are
         malformed. ``ready`` falls only while the store of responses is almost full.
     requests, responses : FRAME_HEADER streams
-        To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs, NACKs, and data in the return direction.
-        Fields that a frame does not have are zero. Responses that are not taken hold up the link when their store is
-        full: 12 headers, or two full payloads. Requests hold up nothing: one that meets a full store is dropped, as
-        if it had been lost. The store holds a window's packets, :data:`REQUESTS` at most, and four full payloads,
-        and one more for each entry of the target's out-of-order buffer: requests wait while these are executed one
-        after the other.
+        To the target: requests, CLOSE_COMMANDs and ACK_REQUESTs; to the initiator: ACKs, NACKs, and data in the
+        return direction. CLEAR_COMMANDs end here: the target keeps the answers of a window, cleared or not. Fields
+        that a frame does not have are zero. Responses that are not taken hold up the link when their store is full:
+        12 headers, or two full payloads. Requests hold up nothing: one that meets a full store is dropped, as if it
+        had been lost. The store holds a window's packets, :data:`REQUESTS` at most, and four full payloads, and one
+        more for each entry of the target's out-of-order buffer: requests wait while these are executed one after
+        the other.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
     trace_request_received, trace_response_received : TRACE_SLOT
@@ -106,12 +107,13 @@ count_dropped_overflow : Out(1)
             self.count_dropped_check.eq(parser.corrupt),
             self.count_dropped_address.eq(parser.misdirected),
         ]
+        wanted = parser.accepted & ~parser.header.clears
         for store, chosen in ((request_store, parser.is_request), (response_store, ~parser.is_request)):
             m.d.comb += [
                 store.beat_valid.eq(parser.payload_valid & chosen),
                 store.beat.eq(parser.payload),
                 store.header.eq(parser.header),
-                store.accept.eq(parser.accepted & chosen),
+                store.accept.eq(wanted & chosen),
                 store.reject.eq(parser.malformed | parser.misdirected | parser.corrupt),
             ]
         self._elaborate_trace(m, parser, request_store)
@@ -121,7 +123,7 @@ count_dropped_overflow : Out(1)
         header = parser.header
         request, response = self.trace_request_received, self.trace_response_received
         m.d.comb += [
-            request.valid.eq(parser.accepted & parser.is_request & ~request_store.overflow),
+            request.valid.eq(parser.accepted & parser.is_request & ~header.clears & ~request_store.overflow),
             request.event.psn.eq(header.psn),
             request.event.pdc.eq(Mux(header.syn, UNKNOWN_PDC, header.dpdcid)),
             request.event.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index[:8])),

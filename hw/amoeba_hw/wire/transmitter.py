@@ -33,10 +33,10 @@ class FrameTransmitter(wiring.Component):
     dscp : In(6)
         Of requests.
     requests, responses, acknowledgements : FRAME_HEADER streams
-        Frame by frame, round robin, responses first. ``acknowledgements`` are responses without data.
-        ``is_request`` must be that of the stream, ``payload_length`` above 0 only where the frame may have a payload:
-        not with ``is_control``, and a response has one if its opcode is WITH_DATA; with NONE it is an ACK alone. An
-        ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
+        Frame by frame, round robin, responses first. ``acknowledgements`` are responses without data, and
+        CLEAR_COMMANDs. In the other two, ``is_request`` must be that of the stream. ``payload_length`` is above 0
+        only where the frame may have a payload: not with ``is_control``, and a response has one if its opcode is
+        WITH_DATA; with NONE it is an ACK alone. An ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
         ``job_id``, ``message_id`` and all else are sent as given.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for every header with a payload, in the order of the headers. Once a

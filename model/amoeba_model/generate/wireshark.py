@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from amoeba_model.generate.sources import WIRE_ENUMS, notice
 from amoeba_model.layout import Field, Record
 from amoeba_model.wire.codec import ATOMIC_REQUESTS
+from amoeba_model.wire.congestion import CONGESTION_STATE
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
@@ -29,11 +30,13 @@ __all__ = ["dissector"]
 _PDS_HEADERS = {
     PdsType.ROD_REQ: PDS_REQUEST,
     PdsType.ACK: PDS_ACK,
+    PdsType.ACK_CC: PDS_ACK,
     PdsType.NACK: PDS_NACK,
     PdsType.CONTROL: PDS_CONTROL,
 }
 _RECORDS = (
-    *_PDS_HEADERS.values(), SES_REQUEST, SES_REQUEST_PART, ATOMIC_EXTENSION, SES_RESPONSE, SES_RESPONSE_DATA,
+    *dict.fromkeys(_PDS_HEADERS.values()), CONGESTION_STATE, SES_REQUEST, SES_REQUEST_PART, ATOMIC_EXTENSION,
+    SES_RESPONSE, SES_RESPONSE_DATA,
 )  # fmt: skip
 
 _DISSECTOR = """\
@@ -123,6 +126,12 @@ function uet.dissector(tvb, pinfo, tree)
   local values, offset, text
   if pds_headers[kind] then
     values, offset = add_header(root, tvb, 0, pds_headers[kind])
+  end
+  if values and kind == PDS_ACK_CC then
+    kind = PDS_ACK
+    local state
+    state, offset = add_header(root, tvb, offset, headers.congestion_state)
+    values = state and values
   end
   if values == nil then
     pinfo.cols.info = info

@@ -136,7 +136,10 @@ class FrameReceiver:
         self.limit = _HEADER_MAXIMUM + core.parameters.payload + CRC_SIZE
 
     def receive(self, frame: bytes, cycle: int) -> DecodedFrame | None:
-        """Decode a frame, or return None when it was dropped and counted; ``cycle`` is for the trace."""
+        """Decode a frame; ``cycle`` is for the trace.
+
+        None: it was dropped and counted, or is a CLEAR_COMMAND. Answers are kept for a window, cleared or not.
+        """
         if len(frame) > self.limit:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None
@@ -148,6 +151,8 @@ class FrameReceiver:
         core.counters[_FRAMES_RECEIVED] += 1
         if decoded.header.marked:
             core.counters[_MARKED_REQUESTS if _is_requested(decoded.header) else _MARKED_RESPONSES] += 1
+        if decoded.header.clears:
+            return None
         if core.tracing:
             self._trace(decoded.header, cycle)
         return decoded

@@ -5,7 +5,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.descriptors import FORMS
 from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.nic.host import HostMemory
-from amoeba_model.nic.peers import Packet, Peer
+from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES, Packet, Peer
 from amoeba_model.nic.tables import Request
 from amoeba_model.nic.timing import HOST_READ, PACKETIZE
 from amoeba_model.opcodes import Datatype, Op
@@ -53,6 +53,7 @@ _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 _START = SesFlags.START_OF_MESSAGE.value
 _END = SesFlags.END_OF_MESSAGE.value
 _RELATIVE = SesFlags.RELATIVE.value
+_MESSAGES = TAGGED_MESSAGES | UNTAGGED_MESSAGES
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
@@ -212,6 +213,8 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     ends = packet.is_last or packet.fault or not divisible
     header.flags = (_START if starts else 0) | (_END if ends else 0) | (_RELATIVE if peer.relative else 0)
     header.message_id = packet.message
+    if packet.opcode in _MESSAGES:
+        header.ri_generation = peer.generation_of(packet.opcode)
     header.job_id = peer.job_id
     header.pid_on_fep = peer.pid_on_fep
     header.resource_index = peer.resource_index

@@ -177,8 +177,10 @@ class PdcTable:
         if pdc.is_open and pdc.proven:
             self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
+        if header.asks and pdc.is_open and ahead < _PSN_HALF:
+            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PKT_NOT_RCVD, header.psn, pdc.number)
         # A CLOSE is the last packet of its epoch: one that can be neither next nor last is of a former epoch.
-        is_former = header.is_control and self._window <= ahead < _PSN_MASK
+        is_former = header.is_control and not header.asks and self._window <= ahead < _PSN_MASK
         if ahead >= _PSN_HALF and not is_former:
             return Duplicate(pdc)
         if not pdc.is_open or is_former:

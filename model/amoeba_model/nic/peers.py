@@ -5,9 +5,19 @@ from dataclasses import dataclass, field
 
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
-from amoeba_model.wire.uet import ReturnCode
+from amoeba_model.wire.congestion import MPR_UNIT
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode
 
-__all__ = ["CAUTION", "DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
+__all__ = [
+    "CAUTION",
+    "DOUBTFUL_TIMEOUTS",
+    "NEVER",
+    "PSN_MASK",
+    "TAGGED_MESSAGES",
+    "UNTAGGED_MESSAGES",
+    "Packet",
+    "Peer",
+]
 
 NEVER = 1 << 64
 """A cycle that no clock reaches."""
@@ -16,6 +26,17 @@ CAUTION = 64
 """Packets that have to be answered since the last loss until a PDC may have its whole window in flight again."""
 DOUBTFUL_TIMEOUTS = 2
 """After so many in a row it is not sure any more that what the target has given away it did not execute before."""
+
+UNTAGGED_MESSAGES = frozenset({RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value})
+TAGGED_MESSAGES = frozenset(
+    opcode.value
+    for opcode in (
+        RequestOpcode.TAGGED_SEND,
+        RequestOpcode.RENDEZVOUS_TSEND,
+        RequestOpcode.TSEND_ATOMIC,
+        RequestOpcode.TSEND_FETCH_ATOMIC,
+    )
+)
 
 _CLOSE = DescriptorOpcode.CLOSE.value
 
@@ -59,7 +80,12 @@ class Peer:
     initiator: int = 0
     """The context by which the peer knows who sends."""
     relative: bool = False
+    whole_window: bool = False
 
+    generation: int = 0
+    """``ri_generation`` of untagged messages, as a refusal said last."""
+    tagged_generation: int = 0
+    """Likewise of tagged ones."""
     start_psn: int = field(init=False)
     """First packet of the PDC."""
     first_message: int = field(init=False)
@@ -70,6 +96,8 @@ class Peer:
     return_gap: bool = False
     """A NACK has been sent since :attr:`returned` last advanced."""
     next_psn: int = field(init=False)
+    window: int = field(init=False)
+    """Packets that the target allows to be unanswered."""
     last_answered: int = field(init=False)
     """psn; before the first answer the one before ``start_psn``."""
     target_pdc: int | None = None
@@ -110,6 +138,7 @@ class Peer:
     """The request that was answered last, if it had CHAINED."""
 
     def __post_init__(self) -> None:
+        self.window = NEVER if self.whole_window else MPR_UNIT
         self._start(self.initial_psn)
 
     def start_anew(self, psn: int) -> None:
@@ -145,6 +174,24 @@ class Peer:
         """Forget which packets were missing, so that they may be asked for, and sent, again."""
         self.asked_to = self.filled_to = None
 
+    def learn_window(self, mpr: int) -> None:
+        """Take the window that an answer says; 0 says none."""
+        if mpr:
+            self.window = mpr * MPR_UNIT
+
+    def learn_generation(self, opcode: int, generation: int) -> None:
+        """Take the generation that the refusal of a message says."""
+        if opcode in TAGGED_MESSAGES:
+            self.tagged_generation = generation
+        elif opcode in UNTAGGED_MESSAGES:
+            self.generation = generation
+
+    def generation_of(self, opcode: int) -> int:
+        """``ri_generation`` of a request with this SES opcode."""
+        if opcode in TAGGED_MESSAGES:
+            return self.tagged_generation
+        return self.generation if opcode in UNTAGGED_MESSAGES else 0
+
     def has_noted(self) -> bool:
         """Whether answers to younger packets than the oldest unanswered one are noted."""
         return any(packet.status is not None for packet in self.outstanding)
@@ -157,7 +204,7 @@ class Peer:
         """Whether a new packet may be cut, as far as those before it are concerned."""
         outstanding = self.outstanding
         return (
-            len(outstanding) < (window_after_loss if self.caution else window)
+            len(outstanding) < min(window_after_loss if self.caution else window, self.window)
             and self.held_until == NEVER
             and not (outstanding and outstanding[0].request.opcode == _CLOSE)
         )

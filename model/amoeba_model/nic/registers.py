@@ -207,6 +207,7 @@ class RegisterBank:
                 context=self._value("peers", "context"),
                 initiator=self._value("peers", "initiator") & 0xFFF,
                 relative=bool(self._value("peers", "flags") & PeerFlags.RELATIVE),
+                whole_window=bool(self._value("peers", "flags") & PeerFlags.WHOLE_WINDOW),
             )
             self._initiator.open_peer(index, peer)
 

@@ -19,6 +19,7 @@ _NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
 _RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _CLOSE, _READ = DescriptorOpcode.CLOSE.value, DescriptorOpcode.READ.value
 _OK, _UNCOR = ReturnCode.OK.value, ReturnCode.UNCOR.value
+_BAD_GENERATION = ReturnCode.BAD_GENERATION.value
 _DEFAULT, _NO_RESPONSE = ResponseOpcode.DEFAULT.value, ResponseOpcode.NONE.value
 _RESPONSES = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value})
 """Responses with a return code; without it an answer says OK."""
@@ -70,6 +71,7 @@ class ResponseHandler:
             return peer
         if header.opcode == _DEFAULT and packet.expected and packet.request.opcode == _READ:
             self._core.counters[_RESPONSES_RECEIVED] += 1  # its data comes in the return direction
+            self._clear(header, peer, peer.last_answered, cycle)
             return peer
         code = header.return_code if header.opcode in _RESPONSES else _OK
         self._take(header, payload, pdc, peer, younger_by, code, cycle)
@@ -101,9 +103,20 @@ class ResponseHandler:
             self._results.note(pdc, packet, code, payload, cycle)
             self._retransmitter.noted(peer)
             self._retransmitter.ask_before(pdc, peer, packet.psn)
+            self._clear(header, peer, peer.last_answered, cycle)
         else:
+            peer.learn_window(header.mpr)
+            if code == _BAD_GENERATION:
+                peer.learn_generation(packet.opcode, header.ri_generation)
             self._answer(pdc, peer, header.spdcid, code, payload, cycle)
+            if packet.request.opcode != _CLOSE:
+                self._clear(header, peer, packet.psn, cycle)
             self._retransmitter.answered(peer)
+
+    def _clear(self, header: FrameHeader, peer: Peer, psn: int, cycle: int) -> None:
+        """Clear the answers up to ``psn``, if the target asks for it."""
+        if header.wants_clear:
+            self._returns.clear(header, peer, psn, cycle)
 
     def _acknowledge_before(self, header: FrameHeader, pdc: int, peer: Peer, limit: int, cycle: int) -> int:
         """Answer what an acknowledgement covers of the ``limit`` packets before the one it names; how many."""
@@ -114,6 +127,7 @@ class ResponseHandler:
                 break
             count += self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
         if count:
+            peer.learn_window(header.mpr)
             self._retransmitter.answered(peer)
         return count
 
@@ -145,6 +159,8 @@ class ResponseHandler:
             self._retransmitter.send_missing(pdc, peer, header.psn, 1)
         elif code in PATIENT_NACKS:
             self._retransmitter.hold_back(pdc, peer, header.psn, without_pdc=code in NO_PDC_NACKS)
+            if code == NackCode.PSN_OOR_WINDOW:  # its window may be full of answers that it keeps
+                self._returns.clear(header, peer, peer.last_answered, cycle)
         elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)

@@ -1,4 +1,4 @@
-"""ReturnOrder: a target's own requests in the return direction of a PDC, which carry the data of READs."""
+"""ReturnOrder: CLEARs, and a target's own requests in the return direction of a PDC, which carry data of READs."""
 
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.frames import FrameTransmitter
@@ -12,14 +12,14 @@ __all__ = ["ReturnOrder"]
 
 _NACKS_SENT = Counter.NACKS_SENT.value
 _RESPONSES_SENT = Counter.RESPONSES_SENT.value
-_SEND_STAGE = Stage.RESPONSE_SENT
+_SEND_STAGE, _CLEAR_STAGE = Stage.RESPONSE_SENT, Stage.REQUEST_SENT
 _DEFAULT = ResponseOpcode.DEFAULT.value
 _OK = ReturnCode.OK.value
 _ROD_OOO = NackCode.ROD_OOO.value
 
 
 class ReturnOrder:
-    """Takes the packets of the return direction in order, and acknowledges them."""
+    """Takes the packets of the return direction in order, and acknowledges them; clears answers."""
 
     def __init__(self, core: Core, transmitter: FrameTransmitter) -> None:
         self._core = core
@@ -44,6 +44,22 @@ class ReturnOrder:
         peer.returned = (peer.returned + 1) & PSN_MASK
         peer.return_gap = False
         self._acknowledge(header, peer, cycle)
+
+    def clear(self, header: FrameHeader, peer: Peer, psn: int, cycle: int) -> None:
+        """Tell the target, which asked for it by ``header``, that it need not keep the answers up to ``psn``."""
+        if peer.target_pdc is None:
+            return
+        command = FrameHeader(
+            mac=header.mac,
+            ip=header.ip,
+            port=header.port,
+            is_control=True,
+            psn=psn,
+            spdcid=header.dpdcid,
+            dpdcid=peer.target_pdc,
+            clears=True,
+        )
+        self._transmitter.send(command, b"", cycle, (_CLEAR_STAGE, NO_CONTEXT, command.spdcid, psn, 0))
 
     def _acknowledge(self, header: FrameHeader, peer: Peer, cycle: int) -> None:
         answer = self._answer(header, header.psn)

@@ -1,6 +1,5 @@
 """Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import google_crc32c
@@ -8,7 +7,9 @@ import google_crc32c
 from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
 from amoeba_model.unroll import packer, unpacker
+from amoeba_model.wire.congestion import CONGESTION_STATE
 from amoeba_model.wire.encapsulation import encapsulation, read_encapsulation
+from amoeba_model.wire.frame_header import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
@@ -37,9 +38,6 @@ from amoeba_model.wire.uet import (
 
 __all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode", "first_target_pdc"]
 
-NO_PDC = 0xFFFF
-"""``spdcid`` of a NACK about no PDC: number 0 on the wire, which no PDC has."""
-
 ATOMIC_REQUESTS = frozenset(
     {
         RequestOpcode.ATOMIC,
@@ -54,70 +52,6 @@ ATOMIC_REQUESTS = frozenset(
 """Request opcodes whose SES header is followed by the atomic extension."""
 
 _ATOMIC_REQUESTS = frozenset(opcode.value for opcode in ATOMIC_REQUESTS)
-
-
-@dataclass(slots=True)
-class FrameHeader:
-    """Everything a frame says besides its payload, in both directions: ``amoeba_hw``'s FRAME_HEADER.
-
-    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving. The own one of
-    ``spdcid`` and ``dpdcid`` is an entry of the table that it is in, counted from 0; the other side's is one less
-    than its number on the wire.
-    """
-
-    mac: int = 0
-    ip: int = 0
-    port: int = 0
-    """UDP source port (entropy)."""
-    is_request: bool = True
-    """To the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, NACK, or a READ's data."""
-    is_control: bool = False
-    """CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload."""
-    retx: bool = False
-    """The packet, or the one answered, was sent again."""
-    nack_code: int = 0
-    missing: int = 0
-    """Of a NACK ROD_OOO: how many packets from ``psn`` on are missing, if the target keeps what it got behind them;
-    0: it keeps none. Sent and received as it is with any code, in 8 bits."""
-    cack_psn: int = 0
-    """Of an ACK: everything up to here was executed; ``psn`` lies within 16 signed bits of it."""
-    psn: int = 0
-    """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn."""
-    clear_psn_offset: int = 0
-    """Signed 16-bit number in two's complement."""
-    spdcid: int = 0
-    """NO_PDC of a NACK about none."""
-    dpdcid: int = 0
-    """With ``syn``: psn - first psn."""
-    syn: bool = False
-    opcode: int = 0
-    """Request or response opcode; ResponseOpcode.NONE of an ACK without a response: all fields below are 0 then."""
-    version: int = 0
-    flags: int = 0
-    message_id: int = 0
-    job_id: int = 0
-    pid_on_fep: int = 0
-    resource_index: int = 0
-    buffer_offset: int = 0
-    initiator: int = 0
-    memory_key: int = 0
-    header_data: int = 0
-    """Immediate data, valid with HEADER_DATA in ``flags``; sent and received as it is in any case."""
-    request_length: int = 0
-    atomic_opcode: int = 0
-    atomic_datatype: int = 0
-    semantic_control: int = 0
-    return_code: int = 0
-    modified_length: int = 0
-    payload_length: int = 0
-    """Bytes after the headers, CRC excluded; :func:`encode` takes it from the payload."""
-    marked: bool = False
-    """Received: the request has a congestion mark, or the answer says that its request had. Of an answer sent: the
-    request had one. Requests are sent unmarked."""
-    returns: bool = False
-    """``psn`` counts in the return direction. With WITH_DATA, to the initiator: a ROD request of the target with a
-    READ's data. ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``. Otherwise the initiator's
-    ACK or NACK of such a request."""
 
 
 class DecodedFrame(NamedTuple):
@@ -154,6 +88,7 @@ _REQUEST_FIELDS = (
     "ses_request.memory_key",
     "ses_request.header_data",
     "ses_request.request_length",
+    "ses_request.ri_generation",
 )
 _EXTENSION_FIELDS = (
     "atomic_extension.opcode",
@@ -175,7 +110,9 @@ _ACK_ARGUMENTS = (
 _NACK_FIELDS = tuple(
     f"pds_nack.{name}" for name in ("flags", "nack_code", "vendor_code", "nack_psn", "spdcid", "dpdcid")
 )
-_CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid"))
+_CONTROL_FIELDS = tuple(
+    f"pds_control.{name}" for name in ("control_type", "flags", "psn", "spdcid", "dpdcid", "payload")
+)
 
 _pack_request = packer((PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
@@ -190,6 +127,7 @@ _pack_response = packer(
         "ses_response.message_id",
         "ses_response.job_id",
         "ses_response.modified_length",
+        "ses_response.ri_generation",
     ),
     {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
 )
@@ -197,7 +135,7 @@ _DATA_ARGUMENTS = tuple(
     f"ses_response_data.{name}"
     for name in (
         "opcode", "version", "return_code", "message_id", "job_id", "read_request_message_id", "payload_length",
-        "modified_length",
+        "modified_length", "ri_generation",
     )
 )  # fmt: skip
 _pack_response_data = packer(
@@ -214,19 +152,18 @@ _pack_return = packer(
 _pack_nack = packer(
     (PDS_NACK,), _NACK_FIELDS, {"pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE}
 )
-_pack_close = packer(
-    (PDS_CONTROL,),
-    _CLOSE_FIELDS,
-    {"pds_control.type": PdsType.CONTROL, "pds_control.control_type": ControlType.CLOSE_COMMAND},
-)
+_pack_control = packer((PDS_CONTROL,), _CONTROL_FIELDS, {"pds_control.type": PdsType.CONTROL})
 
 _unpack_prologue = unpacker((PDS_REQUEST,), ("pds_request.type", "pds_request.next_header", "pds_request.flags"))
 _unpack_request = unpacker((PDS_REQUEST, SES_REQUEST), _REQUEST_FIELDS)
 _unpack_extension = unpacker((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
 _unpack_ack = unpacker((PDS_ACK,), ("pds_ack.ack_psn_offset", "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid"))
 _unpack_nack = unpacker((PDS_NACK,), _NACK_FIELDS[1:])
-_unpack_close = unpacker((PDS_CONTROL,), _CLOSE_FIELDS[1:])
-_RESPONSE_FIELDS = ("list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length")
+_unpack_control = unpacker((PDS_CONTROL,), _CONTROL_FIELDS[2:])
+_unpack_congestion = unpacker((CONGESTION_STATE,), ("congestion_state.mpr",))
+_RESPONSE_FIELDS = (
+    "list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length", "ri_generation",
+)  # fmt: skip
 _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in _RESPONSE_FIELDS])
 _unpack_response_data = unpacker(
     (SES_RESPONSE_DATA,), [f"ses_response_data.{name}" for name in (*_RESPONSE_FIELDS, "payload_length")]
@@ -238,6 +175,7 @@ _unpack_return = unpacker(
         *(f"ses_response_data.{name}" for name in ("list", "opcode", "version", "return_code", "job_id")),
         *(f"ses_response_data.{name}" for name in ("read_request_message_id", "payload_length", "modified_length")),
         "ses_response_data.message_offset",
+        "ses_response_data.ri_generation",
     ),
 )
 _REQUEST_END = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
@@ -247,19 +185,21 @@ _UDP_AND_CRC = UDP.size + CRC_SIZE
 _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
+_STATE_SIZE = CONGESTION_STATE.size
 _CONTROL_SIZE = PDS_CONTROL.size
 """Also that of a NACK."""
-_ROD_REQUEST, _ACK, _NACK, _CONTROL = (
-    kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.NACK, PdsType.CONTROL)
+_ROD_REQUEST, _ACK, _ACK_CC, _NACK, _CONTROL = (
+    kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.ACK_CC, PdsType.NACK, PdsType.CONTROL)
 )
 _REQUEST_STD = NextHeader.REQUEST_STD.value
 _RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
 _NO_HEADER = NextHeader.NONE.value
-_CLOSE = ControlType.CLOSE_COMMAND.value
+_CLOSE, _CLEAR = ControlType.CLOSE_COMMAND.value, ControlType.CLEAR_COMMAND.value
+_ASK = ControlType.ACK_REQUEST.value
 _WITH_DATA, _NO_RESPONSE = ResponseOpcode.WITH_DATA.value, ResponseOpcode.NONE.value
 _WITHOUT_DATA = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.DEFAULT.value})
 _ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
-_MARKED = AckFlags.MARKED.value
+_MARKED, _WANTS_CLEAR = AckFlags.MARKED.value, AckFlags.REQUEST_CLEAR.value
 # A flag has the same place in all packets that have it.
 assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
@@ -288,13 +228,15 @@ def encode(
     if header.is_control:
         if payload:
             raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
-        packet = _encode_close(header, numbers) if header.is_request else _encode_nack(header, numbers)
+        packet = _encode_control(header, numbers) if header.is_request else _encode_nack(header, numbers)
     elif header.is_request:
         packet = _encode_request(header, numbers)
     elif returned:
         packet = _encode_return(header, numbers, len(payload))
     else:
         packet = _encode_ack(header, numbers, len(payload))
+        if header.mpr:
+            packet = _with_state(packet, header.mpr)
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
     tos = dscp << 2 | ECN_CAPABLE if header.is_request or returned else DSCP_EXPEDITED << 2
     outer, crc = encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
@@ -320,6 +262,7 @@ def _encode_request(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
         header.memory_key,
         header.header_data,
         header.request_length,
+        header.ri_generation,
     )
     if header.opcode in _ATOMIC_REQUESTS:
         packet += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
@@ -340,6 +283,7 @@ def _encode_return(header: FrameHeader, numbers: tuple[int, int], size: int) -> 
         header.message_id,
         size,
         header.modified_length,
+        header.ri_generation,
         header.buffer_offset,
     )
 
@@ -350,7 +294,7 @@ def _encode_ack(header: FrameHeader, numbers: tuple[int, int], size: int) -> byt
     if distance > 0xFFFF or psn >> 32:
         raise LayoutError(f"ack_psn_offset holds 16 signed bits; psn {psn:#x} is too far from cack_psn {cack_psn:#x}")
     pds = (
-        _marked_and_retx(header),
+        _marked_and_retx(header) | (_WANTS_CLEAR if header.wants_clear else 0),
         (distance - 0x8000) & 0xFFFF,
         cack_psn,
         *numbers,
@@ -361,8 +305,15 @@ def _encode_ack(header: FrameHeader, numbers: tuple[int, int], size: int) -> byt
         return _pack_ack(*pds)
     ses = (header.opcode, header.version, header.return_code, header.message_id, header.job_id)
     if header.opcode == _WITH_DATA:
-        return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length)
-    return _pack_response(*pds, *ses, header.modified_length)
+        return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length, header.ri_generation)
+    return _pack_response(*pds, *ses, header.modified_length, header.ri_generation)
+
+
+def _with_state(packet: bytes, mpr: int) -> bytes:
+    """Turn an ACK into an ACK_CC that says a window."""
+    prologue = int.from_bytes(packet[:2], "big") + (_ACK_CC - _ACK << 11)
+    state = CONGESTION_STATE.pack(mpr=mpr)
+    return prologue.to_bytes(2, "big") + packet[2 : PDS_ACK.size] + state + packet[PDS_ACK.size :]
 
 
 def _encode_nack(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
@@ -375,8 +326,12 @@ def _encode_nack(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
     )
 
 
-def _encode_close(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
-    return _pack_close(_ACK_REQUEST | _syn_and_retx(header), header.psn, *numbers)
+def _encode_control(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
+    if header.clears:
+        return _pack_control(_CLEAR, 0, 0, *numbers, header.psn)
+    if header.asks:
+        return _pack_control(_ASK, _RETX if header.retx else 0, header.psn, *numbers, 0)
+    return _pack_control(_CLOSE, _ACK_REQUEST | _syn_and_retx(header), header.psn, *numbers, 0)
 
 
 def _numbers(header: FrameHeader, own: int) -> tuple[int, int]:
@@ -432,14 +387,14 @@ def decode(
         return _decode_request(frame, end, (mac, ip, port), pds_flags, marked, peers)
     if kind == _ROD_REQUEST and next_header == _RESPONSE_DATA:
         return _decode_return(frame, end, mac, ip, port, pds_flags, marked)
-    if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
-        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header)
+    if kind in (_ACK, _ACK_CC) and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
+        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header, kind == _ACK_CC)
     if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
     if kind == _NACK and next_header == _NO_HEADER:
         return _decode_nack(frame, mac, ip, port, pds_flags)
-    if kind == _CONTROL and next_header == _CLOSE:
-        return _decode_close(frame, (mac, ip, port), pds_flags, marked, peers)
+    if kind == _CONTROL and next_header in (_CLOSE, _CLEAR, _ASK):
+        return _decode_control(frame, (mac, ip, port), next_header, pds_flags, marked, peers)
     return _DROP_MALFORMED
 
 
@@ -451,7 +406,7 @@ def _decode_request(
         return _DROP_MALFORMED
     (
         clear_psn_offset, psn, spdcid, dpdcid, opcode, version, flags, message_id, job_id, pid_on_fep, resource_index,
-        buffer_offset, initiator, memory_key, header_data, request_length,
+        buffer_offset, initiator, memory_key, header_data, request_length, ri_generation,
     ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
     if not spdcid:
         return _DROP_MALFORMED
@@ -469,6 +424,7 @@ def _decode_request(
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
         header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start, marked,
     )  # fmt: skip
+    header.ri_generation = ri_generation
     return DecodedFrame(header, frame[start:end])
 
 
@@ -480,7 +436,7 @@ def _decode_return(
         return _DROP_MALFORMED
     (
         clear_psn_offset, psn, spdcid, dpdcid, listed, opcode, version, return_code, job_id, message_id, length,
-        modified_length, message_offset,
+        modified_length, message_offset, ri_generation,
     ) = _unpack_return(frame, ENCAPSULATION_SIZE)  # fmt: skip
     if listed or version or opcode != _WITH_DATA or length != end - start or not spdcid:
         return _DROP_MALFORMED
@@ -503,30 +459,38 @@ def _decode_return(
         payload_length=length,
         marked=marked,
         returns=True,
+        ri_generation=ri_generation,
     )
     return DecodedFrame(header, frame[start:end])
 
 
 def _decode_ack(
-    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, next_header: int
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, next_header: int, has_state: bool
 ) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
     start = _RESPONSE_START
-    length = return_code = message_id = job_id = modified_length = 0
+    mpr = length = return_code = message_id = job_id = modified_length = ri_generation = 0
+    if has_state:
+        if start + _STATE_SIZE > end:
+            return _DROP_MALFORMED
+        (mpr,) = _unpack_congestion(frame, start)
+        start += _STATE_SIZE
     opcode = _NO_RESPONSE
     if next_header == _RESPONSE_DATA:
         if start + _RESPONSE_DATA_SIZE > end:
             return _DROP_MALFORMED
-        listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
-            frame, start
-        )
+        (
+            listed, opcode, version, return_code, message_id, job_id, modified_length, ri_generation, length,
+        ) = _unpack_response_data(frame, start)  # fmt: skip
         start += _RESPONSE_DATA_SIZE
         if listed or version or opcode != _WITH_DATA:
             return _DROP_MALFORMED
     elif next_header == _RESPONSE:
         if start + _RESPONSE_SIZE > end:
             return _DROP_MALFORMED
-        listed, opcode, version, return_code, message_id, job_id, modified_length = _unpack_response(frame, start)
+        (
+            listed, opcode, version, return_code, message_id, job_id, modified_length, ri_generation,
+        ) = _unpack_response(frame, start)  # fmt: skip
         start += _RESPONSE_SIZE
         if listed or version or opcode not in _WITHOUT_DATA:
             return _DROP_MALFORMED
@@ -538,6 +502,7 @@ def _decode_ack(
         False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
         pds_flags & _MARKED != 0,
     )  # fmt: skip
+    header.wants_clear, header.mpr, header.ri_generation = pds_flags & _WANTS_CLEAR != 0, mpr, ri_generation
     return DecodedFrame(header, frame[start:end])
 
 
@@ -560,22 +525,24 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
     return DecodedFrame(header, b"")
 
 
-def _decode_close(
-    frame: bytes, source: tuple[int, int, int], pds_flags: int, marked: bool, peers: int
+def _decode_control(
+    frame: bytes, source: tuple[int, int, int], kind: int, pds_flags: int, marked: bool, peers: int
 ) -> DecodedFrame | Drop:
-    psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
+    psn, spdcid, dpdcid, payload = _unpack_control(frame, ENCAPSULATION_SIZE)
     if not spdcid:
         return _DROP_MALFORMED
-    syn = bool(pds_flags & _SYN)
+    syn = kind == _CLOSE and bool(pds_flags & _SYN)
     header = FrameHeader(
         *source,
         is_control=True,
-        retx=bool(pds_flags & _RETX),
-        psn=psn,
+        retx=kind != _CLEAR and bool(pds_flags & _RETX),
+        psn=payload if kind == _CLEAR else psn,
         clear_psn_offset=_CLEARED,
         spdcid=spdcid - FIRST_PDC,
         dpdcid=dpdcid if syn else (dpdcid - first_target_pdc(peers)) & 0xFFFF,
         syn=syn,
         marked=marked,
+        clears=kind == _CLEAR,
+        asks=kind == _ASK,
     )
     return DecodedFrame(header, b"")

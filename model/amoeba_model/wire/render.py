@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
 from amoeba_model.wire.codec import ATOMIC_REQUESTS, DecodedFrame, Drop, FrameHeader, decode
+from amoeba_model.wire.congestion import CONGESTION_STATE
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
+    ENCAPSULATION_SIZE,
     ETHERNET,
     FIRST_PDC,
     IPV4,
@@ -23,6 +25,7 @@ from amoeba_model.wire.uet import (
     AtomicDatatype,
     AtomicOpcode,
     NackCode,
+    PdsType,
     RequestOpcode,
     ResponseOpcode,
     ReturnCode,
@@ -32,6 +35,7 @@ from amoeba_model.wire.uet import (
 
 __all__ = ["FieldText", "Layer", "layers", "records_of", "summary", "summary_of"]
 
+_ACK_END = ENCAPSULATION_SIZE + PDS_ACK.size
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
 
@@ -74,7 +78,7 @@ def layers(frame: bytes) -> list[Layer]:
     header, payload = decoded
     shown: list[Layer] = []
     position = 0
-    for record in records_of(header):
+    for record in records_of(frame, header):
         shown.append(_record_layer(record, frame[position : position + record.size]))
         position += record.size
     if payload:
@@ -85,7 +89,7 @@ def layers(frame: bytes) -> list[Layer]:
     return shown
 
 
-def records_of(header: FrameHeader) -> list[Record]:
+def records_of(frame: bytes, header: FrameHeader) -> list[Record]:
     """List the headers of a frame in wire order; its payload and CRC follow."""
     records: list[Record] = [ETHERNET, IPV4, UDP]
     if header.is_control:
@@ -98,6 +102,8 @@ def records_of(header: FrameHeader) -> list[Record]:
         records += [PDS_REQUEST, SES_RESPONSE_DATA]
     else:
         records.append(PDS_ACK)
+        if PDS_ACK.unpack(frame[ENCAPSULATION_SIZE:_ACK_END])["type"] == PdsType.ACK_CC:
+            records.append(CONGESTION_STATE)
         if header.opcode != ResponseOpcode.NONE:
             records.append(SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE)
     return records
@@ -114,12 +120,18 @@ def summary_of(decoded: DecodedFrame) -> str:
     header = decoded.header
     source = f"{_ip(header.ip)} PDC {(header.spdcid + FIRST_PDC) & 0xFFFF}"
     if header.is_control:
-        what = "CLOSE_COMMAND" if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
+        what = _control_text(header) if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
     else:
         what = _request_text(decoded) if header.is_request else _response_text(decoded)
     chosen = (("SYN", header.syn), ("RETX", header.retx), ("MARKED", header.marked))
     flags = "".join(f", {name}" for name, is_set in chosen if is_set)
     return f"{source} psn {header.psn}: {what}{flags}"
+
+
+def _control_text(header: FrameHeader) -> str:
+    if header.clears:
+        return "CLEAR_COMMAND"
+    return "ACK_REQUEST" if header.asks else "CLOSE_COMMAND"
 
 
 def _request_text(frame: DecodedFrame) -> str:

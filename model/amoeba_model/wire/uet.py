@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.wire.congestion import CONGESTION_STATE
 
 UDP_PORT = 4793
 """IANA's number for UET over UDP: the destination port of every frame."""
@@ -333,6 +334,8 @@ class AckFlags(enum.IntFlag):
     MARKED = 0x20
     """The packet answered carried a congestion mark (ECN)."""
     RETX = 0x10
+    REQUEST_CLEAR = 0x02
+    """The target asks for a CLEAR_COMMAND."""
 
 
 class SesFlags(enum.IntFlag):
@@ -460,13 +463,13 @@ PDS_CONTROL = Record(
     16,
     (
         Field("type", 5, "CONTROL.", PdsType),
-        Field("control_type", 4, "CLOSE_COMMAND.", ControlType),
+        Field("control_type", 4, "CLOSE_COMMAND, CLEAR_COMMAND or ACK_REQUEST.", ControlType),
         Field("flags", 7, "Acknowledge request, retransmission, SYN.", ControlFlags),
         Field("probe_opaque", 16, "Zero."),
-        Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one."),
+        Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one, an ACK_REQUEST names one."),
         Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC; with SYN as in a request."),
-        Field("payload", 32, "Zero."),
+        Field("payload", 32, "Of a CLEAR_COMMAND: answers up to this psn need not be kept."),
     ),
     "PDS header of a control packet; nothing but the CRC follows.",
     "big",
@@ -481,7 +484,7 @@ SES_REQUEST = Record(
         Field("version", 2, "Zero."),
         Field("flags", 6, "Message and delivery flags.", SesFlags),
         Field("message_id", 16, "Number of the message's first packet in its PDC; the same in all its packets."),
-        Field("ri_generation", 8, "Zero."),
+        Field("ri_generation", 8, "Of a message: what the target's BAD_GENERATION said last; else 0."),
         Field("job_id", 24, "Job of the addressed process."),
         Field("reserved1", 4, "Zero."),
         Field("pid_on_fep", 12, "Addressed process."),
@@ -549,7 +552,7 @@ SES_RESPONSE = Record(
         Field("version", 2, "Zero."),
         Field("return_code", 6, "Outcome.", ReturnCode),
         Field("message_id", 16, "message_id of the request."),
-        Field("ri_generation", 8, "Zero."),
+        Field("ri_generation", 8, "Zero; of others, with BAD_GENERATION the right one."),
         Field("job_id", 24, "job_id of the request."),
         Field("modified_length", 32, "With OK the request_length of the request, else 0."),
     ),
@@ -566,7 +569,7 @@ SES_RESPONSE_DATA = Record(
         Field("version", 2, "Zero."),
         Field("return_code", 6, "Outcome.", ReturnCode),
         Field("message_id", 16, "message_id of the request."),
-        Field("ri_generation", 8, "Zero."),
+        Field("ri_generation", 8, "Zero; of others, with BAD_GENERATION the right one."),
         Field("job_id", 24, "job_id of the request."),
         Field("read_request_message_id", 16, "message_id of the request."),
         Field("reserved", 2, "Zero."),
@@ -586,6 +589,7 @@ WIRE_RECORDS = (
     UDP,
     PDS_REQUEST,
     PDS_ACK,
+    CONGESTION_STATE,
     PDS_NACK,
     PDS_CONTROL,
     SES_REQUEST,

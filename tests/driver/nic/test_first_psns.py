@@ -1,8 +1,11 @@
 """Where packet delivery contexts begin: numbers that nobody can tell from others, and no target takes for old.
 
+And their flags.
+
 Covers ``nic/peer_table.py``.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -10,6 +13,7 @@ import pytest
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.peer_table import PeerTable
 from amoeba_model.nic.pdc import LATE_LIMIT
+from amoeba_model.registers import PeerFlags
 
 ADDRESS = EndpointAddress(mac=bytes(5) + b"\2", ip=0x0A000002, job_id=1, pid_on_fep=0, resource_index=0)
 PSNS = 1 << 32
@@ -23,11 +27,13 @@ class Written:
     def __init__(self, epoch, entries=4):
         self.device = SimpleNamespace(new_epoch=lambda: epoch)
         self.parameters = SimpleNamespace(peers=entries, contexts=1, has_initiator=True)
-        self.psns, self.key = [], {}
+        self.psns, self.key, self.flags = [], {}, []
 
     def write(self, block, name, value, index=0):
         if name == "initial_psn":
             self.psns.append(value)
+        if name == "flags":
+            self.flags.append(value)
         if name == "psn_key":
             assert index not in self.key, "the key was written before"
             self.key[index] = value
@@ -96,3 +102,13 @@ def test_entries_begin_apart_from_each_other():
     for _ in range(4):
         table.open(0, ADDRESS, 0)
     assert len({psn >> 16 for psn in registers.psns}) == 4
+
+
+def test_only_an_amoeba_takes_the_whole_window():
+    registers = Written(None)
+    table = PeerTable(registers)
+    for relative in (False, True):
+        for foreign in (False, True):
+            table.open(0, replace(ADDRESS, relative=relative, foreign=foreign), 0)
+    valid, relative, whole = PeerFlags.VALID, PeerFlags.RELATIVE, PeerFlags.WHOLE_WINDOW
+    assert registers.flags == [valid | whole, valid, valid | relative | whole, valid | relative]

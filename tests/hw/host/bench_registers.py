@@ -292,14 +292,14 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
     }
     await bench.set("peers", **peer, mac_low=0xAABB_CCDD, mac_high=0x0200, flags=1)
     await bench.set("peers", store=4)
-    await bench.set("peers", flags=2)
+    await bench.set("peers", flags=6)
     await bench.set("peers", fail=4)
     await bench.set("peers", store=5)
     peer["mac"] = 0x0200_AABB_CCDD
     # Stored or failed, in the order of the writes.
     expected["peer_stores"] = [
-        {"index": index, "peer": {**peer, "valid": valid, "relative": 1 - valid}, "fail": fails}
-        for index, valid, fails in ((4, 1, 0), (4, 0, 1), (5, 0, 0))
+        {"index": index, "peer": {**peer, "valid": valid, "relative": other, "whole_window": other}, "fail": fails}
+        for index, valid, other, fails in ((4, 1, 0, 0), (4, 0, 1, 1), (5, 0, 1, 0))
     ]
     for name, events in expected.items():
         assert await bench.events[name].receive(len(events)) == events, name

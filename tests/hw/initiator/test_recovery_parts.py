@@ -359,6 +359,76 @@ def test_after_a_loss_there_is_space_for_fewer_packets_until_enough_are_answered
     simulate(dut, testbench)
 
 
+@pytest.mark.parametrize(("window", "units"), [(256, 2), (1024, 8), (128, 1), (16, 1)])
+def test_a_peer_says_how_many_packets_may_be_unanswered(window, units):
+    dut = WindowCredits(2, window, 1)
+
+    async def places(ctx):
+        """Cut packets until there is no space."""
+        count = 0
+        ctx.set(dut.cut, 1)
+        while count <= window:
+            await ctx.tick()
+            count += 1
+            ctx.set(dut.cut, 0)
+            await ctx.tick().repeat(2)
+            if not ctx.get(dut.space) & 1:
+                return count
+            ctx.set(dut.cut, 1)
+        return None
+
+    async def pulse(ctx, **values):
+        for name, value in values.items():
+            ctx.set(getattr(dut, name), value)
+        await ctx.tick()
+        for name in values:
+            ctx.set(getattr(dut, name), 0)
+
+    async def testbench(ctx):
+        unit = min(window, 128)
+        await pulse(ctx, opened=1)
+        assert await places(ctx) == unit
+        # More for one that says so, in an answer, and never more than the window.
+        await pulse(ctx, mpr=255)
+        await pulse(ctx, numbered=1)
+        await pulse(ctx, answered=1, mpr=2, answered_peer=1)
+        await pulse(ctx, answered=1)
+        await ctx.tick().repeat(2)
+        assert await places(ctx) == 1
+        for mpr in (255, units, 0):
+            await pulse(ctx, numbered=1)
+            await pulse(ctx, answered=1, mpr=mpr)
+            await ctx.tick().repeat(2)
+            assert await places(ctx) == (window - unit + 1 if mpr == 255 else 1)
+        await pulse(ctx, numbered=1)
+        await pulse(ctx, answered=1, mpr=1)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.space) & 1 == (window == unit)
+
+    simulate(dut, testbench)
+
+
+def test_a_peer_that_takes_the_whole_window_has_it_from_the_start():
+    dut = WindowCredits(1, 256, 1)
+
+    async def testbench(ctx):
+        for whole in (1, 0):
+            ctx.set(dut.opened, 1)
+            ctx.set(dut.opened_whole, whole)
+            await ctx.tick()
+            ctx.set(dut.opened, 0)
+            ctx.set(dut.cut, 1)
+            await ctx.tick().repeat(128)
+            ctx.set(dut.cut, 0)
+            await ctx.tick()
+            assert ctx.get(dut.space) == whole
+            ctx.set(dut.numbered, 1)
+            await ctx.tick().repeat(128)
+            ctx.set(dut.numbered, 0)
+
+    simulate(dut, testbench)
+
+
 # ResendBarrier
 
 

@@ -7,6 +7,7 @@ Covers ``initiator/return_order.py``.
 import random
 
 from amoeba_hw.initiator.return_order import PLACES, ReturnOrder
+from amoeba_hw.interfaces import FRAME_HEADER
 
 from tests.support.simulation import simulate
 
@@ -131,6 +132,26 @@ def test_a_packet_of_another_pdc_of_the_target_is_not_due():
         assert (await driver.packet(0, state, psn=5, spdcid=9))[1:] == (0, 1, None)
         assert (await driver.packet(0, state, psn=6, spdcid=9))[3] is None
         assert (await driver.packet(0, state, psn=5, spdcid=8))[1]
+
+    simulate(dut, testbench)
+
+
+def test_a_target_hears_which_answers_it_need_not_keep():
+    dut = ReturnOrder(PEERS, WINDOW)
+
+    async def testbench(ctx):
+        driver = Driver(ctx, dut)
+        answer = {"mac": 3, "ip": 4, "port": 5, "retx": 1, "marked": 1, "psn": 99, "message_id": 7, "spdcid": 6}
+        ctx.set(dut.header, answer)
+        await driver.pulse(peer=2, clears=1, clear_psn=0xFFFF_FFFE, clear_pdc=9)
+        sent = ctx.get(dut.acknowledgements.payload)
+        assert ctx.get(dut.acknowledgements.valid)
+        found = {name: int(getattr(sent, name)) for name, _ in FRAME_HEADER}
+        named = {
+            "mac": 3, "ip": 4, "port": 5, "is_request": 1, "is_control": 1, "clears": 1, "psn": 0xFFFF_FFFE,
+            "spdcid": 2, "dpdcid": 9, "initiator": 0xFF,
+        }  # fmt: skip
+        assert found == dict.fromkeys(found, 0) | named
 
     simulate(dut, testbench)
 

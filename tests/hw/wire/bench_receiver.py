@@ -29,8 +29,10 @@ from tests.hw.uet_frames import (
     network_bytes,
     packets_of,
     random_close,
+    random_control,
     random_header,
     random_nack,
+    random_received_response,
     random_request,
     random_response,
     random_return,
@@ -176,7 +178,9 @@ def wrong_transports():
         **{f"atomic of {n} bytes": wrapped(atomic[:n]) for n in (56, 59)},
         **{f"answer of {n} bytes": wrapped(answer[:n]) for n in (0, 12, 23)},
         **{f"data of {n} bytes": wrapped(data[:n]) for n in (24, 31, 51)},
-        **{f"control packet of type {n}": wrapped(prologue(close, 11, n, 0x28)) for n in range(16) if n != 4},
+        **{f"control packet of type {n}": wrapped(prologue(close, 11, n, 0x28)) for n in (0, 3, *range(5, 16))},
+        **{f"ACK_CC with next header {n}": wrapped(prologue(answer + bytes(20), 8, n)) for n in (1, 2, 3, 6, 15)},
+        **{f"ACK_CC of {n} bytes": wrapped(prologue(answer + bytes(20), 8, 4)[:n]) for n in (12, 31, 32, 43)},
         **{f"NACK with next header {n}": wrapped(prologue(nack, 10, n)) for n in range(1, 16)},
         **{f"NACK of {n} bytes": wrapped(nack[:n]) for n in (2, 12, 15)},
         **{f"CLOSE of {n} bytes": wrapped(close[:n]) for n in (2, 12, 15)},
@@ -230,14 +234,18 @@ async def every_length_of_payload_and_padding_is_told_apart(dut):
     await start(dut)
     expected = {"request": [], "response": []}
     lengths = [*range(WIDTH // 4 + 2), PAYLOAD - 1, PAYLOAD]
+    makers = (
+        ("request", random_request), ("response", random_response), ("response", random_received_response),
+        ("response", random_return),
+    )  # fmt: skip
     for length in lengths:
-        for kind, make in (("request", random_request), ("response", random_response), ("response", random_return)):
+        for kind, make in makers:
             payload = random.randbytes(length)
             header = make(payload)
             space = min(WIDTH // 4, PAYLOAD - length)
             bench.send(frame(header, payload, received=True, padding=random.randbytes(random.randint(0, space))))
             expected[kind].append((header, payload))
-    await bench.judged(3 * len(lengths))
+    await bench.judged(len(makers) * len(lengths))
     for kind in expected:
         assert bench.accepted(kind) == expected[kind]
     marked = [header for of_kind in expected.values() for header, _ in of_kind if header["marked"]]
@@ -318,7 +326,8 @@ async def any_bytes_are_judged_as_the_model_judges_them(dut):
         else:
             counts["frames_received"] += 1
             header = {name: int(getattr(decoded.header, name)) for name, _ in FRAME_HEADER}
-            expected["request" if decoded.header.is_request else "response"].append((header, decoded.payload))
+            if not decoded.header.clears:
+                expected["request" if decoded.header.is_request else "response"].append((header, decoded.payload))
     await bench.judged(number)
     assert bench.counts == counts
     for kind in expected:
@@ -352,6 +361,23 @@ async def nacks_and_closes_are_received_without_idle_cycles(dut):
     assert [b - a for a, b in pairwise(bench.verdicts)] == [-(-62 // (WIDTH // 8))] * 29
     for kind in expected:
         assert bench.accepted(kind) == expected[kind]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_clear_is_counted_and_ends_here_and_a_request_for_an_ack_is_handed_on(dut):
+    bench = Bench(dut)
+    await start(dut)
+    headers = [random_control() for _ in range(40)]
+    for header in headers:
+        bench.send(frame(header, b"", received=True))
+    await bench.judged(40)
+    asks = [(header, b"") for header in headers if header["asks"]]
+    assert 5 < len(asks) < 35
+    assert bench.counts == {"frames_received": 40}
+    assert bench.marked == {"requests": sum(header["marked"] for header in headers), "responses": 0}
+    assert bench.accepted("request") == asks
+    assert [event["psn"] for event in bench.traced["request"]] == [header["psn"] for header, _ in asks]
+    assert bench.accepted("response") == []
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -22,6 +22,7 @@ from tests.hw.uet_frames import (
     frame,
     packets_of,
     random_close,
+    random_control,
     random_nack,
     random_request,
     random_response,
@@ -96,6 +97,12 @@ def random_payload():
     return random.randbytes(length)
 
 
+def acknowledgement(payload):
+    """An answer, or a CLEAR_COMMAND."""
+    clear = random_control() | {"clears": 1, "asks": 0, "retx": 0, "marked": 0}
+    return random_to_initiator(payload) if random.random() < 0.7 else clear
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(pace=list(PACES), sink_pace=list(PACES))
 async def every_frame_is_what_scapy_and_hand_typed_bytes_make(dut, pace, sink_pace):
@@ -103,7 +110,7 @@ async def every_frame_is_what_scapy_and_hand_typed_bytes_make(dut, pace, sink_pa
     await start(dut)
     expected = {"request": [], "response": [], "acknowledgement": []}
     for _ in range(40):
-        kinds = {"request": random_to_target, "response": random_to_initiator, "acknowledgement": random_to_initiator}
+        kinds = {"request": random_to_target, "response": random_to_initiator, "acknowledgement": acknowledgement}
         for kind, make in kinds.items():
             payload = b"" if kind == "acknowledgement" else random_payload()
             header = make(payload)

@@ -15,6 +15,8 @@ PEER = {"mac": 0x02_AB_CD_EF_01_02, "ip": 0xFFFF_FFFE, "port": 0xC001, "psn": 5,
 HEADERS = {
     "request": FrameHeader(**PEER, opcode=2, flags=3, request_length=8),
     "CLOSE": FrameHeader(**PEER, is_control=True),
+    "CLEAR": FrameHeader(**PEER, is_control=True, clears=True),
+    "message": FrameHeader(**PEER, opcode=5, flags=3, request_length=8, ri_generation=0xA5),
     "answer": FrameHeader(**PEER, is_request=False, opcode=1, cack_psn=5, marked=True),
     "data in the return direction": FrameHeader(
         **PEER, is_request=False, opcode=2, returns=True, message_id=7, buffer_offset=0x1234_5678, clear_psn_offset=9

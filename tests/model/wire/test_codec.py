@@ -313,7 +313,7 @@ def test_a_bad_frame_is_dropped_for_its_first_mistake(frame: bytes, cause: Count
         (CLOSE_BODY, 1, b"\x7b"),  # the other flags, IS_ROD among them
         (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
         (CLOSE_BODY, 12, b"\x12\x34\x56\x78"),  # payload
-        (BARE_ACK_BODY, 1, b"\x4f"),  # the other flags
+        (BARE_ACK_BODY, 1, b"\x4d"),  # the other flags
     ],
 )
 def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: int, data: bytes) -> None:

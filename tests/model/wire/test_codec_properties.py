@@ -35,9 +35,17 @@ SES_REQUEST = {
     "memory_key": bits(64),
     "header_data": bits(64),
     "request_length": bits(32),
+    "ri_generation": bits(8),
 }
 ATOMIC_EXTENSION = {"atomic_opcode": bits(8), "atomic_datatype": bits(8), "semantic_control": bits(8)}
-SES_RESPONSE = {"return_code": bits(6), "message_id": bits(16), "job_id": bits(24), "modified_length": bits(32)}
+SES_RESPONSE = {
+    "return_code": bits(6),
+    "message_id": bits(16),
+    "job_id": bits(24),
+    "modified_length": bits(32),
+    "ri_generation": bits(8),
+}
+TO_INITIATOR = {"wants_clear": st.booleans(), "mpr": st.just(0) | bits(8)}
 
 
 def headers(fields: dict[str, st.SearchStrategy[Any]], **fixed: Any) -> st.SearchStrategy[FrameHeader]:
@@ -59,7 +67,7 @@ def answers(opcode: int, fields: dict[str, st.SearchStrategy[Any]] = SES_RESPONS
     def make(header: FrameHeader, offset: int) -> FrameHeader:
         return dataclasses.replace(header, cack_psn=(header.psn - offset) % (1 << 32))
 
-    chosen = headers(fields | ECHO, is_request=False, opcode=opcode)
+    chosen = headers(fields | ECHO | TO_INITIATOR, is_request=False, opcode=opcode)
     return st.builds(make, chosen, st.integers(-0x8000, 0x7FFF))
 
 
@@ -94,6 +102,10 @@ FRAMES = {
     "CLOSE_COMMAND": with_payload(
         headers({"syn": st.booleans()}, clear_psn_offset=0xFFFF, is_control=True), st.just(b"")
     ),
+    "CLEAR_COMMAND": with_payload(
+        headers({"retx": st.just(False)}, clear_psn_offset=0xFFFF, is_control=True, clears=True), st.just(b"")
+    ),
+    "ACK_REQUEST": with_payload(headers({}, clear_psn_offset=0xFFFF, is_control=True, asks=True), st.just(b"")),
 }
 """The possible results of decode, by kind of frame."""
 

@@ -2,6 +2,8 @@
 
 The CRCs are from a bit-by-bit CRC-32C written for it (``tests.support.uet_dissector``), checked by RFC 3720's
 examples.
+
+Covers ``wire/congestion.py`` and ``wire/frame_header.py``.
 """
 
 from dataclasses import replace
@@ -147,6 +149,12 @@ SENT = {
         "5a08 0000 00000003 0006 000a 00000000"  # CONTROL, CLOSE_COMMAND, ACK_REQUEST
         "588e5f0b",
         {"psn": 3, "clear_psn_offset": 0xFFFF, "spdcid": 5, "dpdcid": 9, "is_control": True},
+    ),
+    "CLEAR": Golden(
+        f"{ASKED} 4502 0030 0000 4000 4011 26b9 {A_TO_B} 001c 0000"
+        "5900 0000 00000000 0006 000a 0000007f"  # CONTROL, CLEAR_COMMAND; no psn, answers up to packet 127
+        "b0f9c01c",
+        {"psn": 127, "clear_psn_offset": 0xFFFF, "spdcid": 5, "dpdcid": 9, "is_control": True, "clears": True},
     ),
     "answer": Golden(
         f"{TOLD} 45b8 0038 0000 4000 4011 25fb {B_TO_A} 0024 0000"
@@ -314,9 +322,9 @@ RECEIVED = {
     ),
     "the reference provider's answer that asks for a clear_psn": Golden(
         f"{TOLD} 4500 0038 0000 4000 4011 26b3 {B_TO_A} 0024 0000"
-        "3a04 0001 00000002 000a 0006"  # request: clear
+        "3a02 0001 00000002 000a 0006"  # request: clear
         "01 01 0005 00 abcde0 00000000"
-        "e38b3739",
+        "82dd3300",
         {
             "is_request": False,
             "psn": 3,
@@ -327,7 +335,42 @@ RECEIVED = {
             "return_code": 1,
             "message_id": 5,
             "job_id": 0xABCDE0,
+            "wants_clear": True,
         },
+    ),
+    "an answer with data and congestion state": Golden(
+        f"{TOLD} 4500 005c 0000 4000 4011 268f {B_TO_A} 0048 0000"
+        "4280 0001 00000002 000a 0006"  # ACK_CC, response with data
+        "00 02 0001 0000000000000003 0102030405060708"  # NSCC; 256 packets
+        "02 01 0005 00 abcde0 0005 0008 00000008 00000000 0102030405060708"
+        "68dfa77a",
+        {
+            "is_request": False,
+            "psn": 3,
+            "cack_psn": 2,
+            "spdcid": 9,
+            "dpdcid": 5,
+            "opcode": 2,
+            "return_code": 1,
+            "message_id": 5,
+            "job_id": 0xABCDE0,
+            "modified_length": 8,
+            "mpr": 2,
+        },
+        bytes(range(1, 9)),
+    ),
+    "an answer to a CLOSE with congestion state": Golden(
+        f"{TOLD} 4500 0040 0000 4000 4011 26ab {B_TO_A} 002c 0000"
+        "4000 0001 00000002 000a 0006"  # ACK_CC, nothing
+        "10 01 0000 0000000000000000 0000000000000000"  # CREDIT; 128 packets
+        "97760ffa",
+        {"is_request": False, "psn": 3, "cack_psn": 2, "spdcid": 9, "dpdcid": 5, "opcode": 3, "mpr": 1},
+    ),
+    "ACK_REQUEST": Golden(
+        f"{ASKED} 4502 0030 0000 4000 4011 26b9 {A_TO_B} 001c 0000"
+        "5880 0000 00000003 0006 000a 00000005"  # CONTROL, ACK_REQUEST; packet 3 of message 5
+        "f12e1ac7",
+        {"psn": 3, "clear_psn_offset": 0xFFFF, "spdcid": 5, "dpdcid": 9, "is_control": True, "asks": True},
     ),
 }
 """Frames that others send."""

@@ -198,7 +198,7 @@ def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) ->
             names, payload, kept = (f"undecodable: {decoded.cause.name}",), 0, frame.data
             text = f"{size} bytes, {decoded.cause.name}"
         else:
-            names = tuple(record.name for record in records_of(decoded.header))
+            names = tuple(record.name for record in records_of(frame.data, decoded.header))
             payload, text = len(decoded.payload), summary_of(decoded)
             end = sum(_RECORDS[name].size for name in names) + payload
             kept = frame.data[: end - max(payload - _KEPT_PAYLOAD, 0)] + frame.data[end : end + CRC_SIZE]

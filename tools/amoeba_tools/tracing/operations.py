@@ -160,6 +160,8 @@ class _Operations:
             if isinstance(frame, Drop):
                 continue
             sender, (header, _) = self._recording.frames[number][0], frame
+            if header.clears or header.asks:
+                continue  # no packet of a request
             if header.is_request:
                 self._request(number, sender, frame)
             elif not header.returns:

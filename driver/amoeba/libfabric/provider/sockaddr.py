@@ -34,8 +34,8 @@ class SockAddr:
     host: str
     port: int
     endpoint: int = 0
-    """From bit 0: its context (12 bits), process (12) and job (24), both with the lowest bit inverted, and the number
-    of its contexts, less one (8)."""
+    """From bit 0: its context (12 bits), process (12) and job (24), both with the lowest bit inverted, the number of
+    its contexts, less one (8), and whether its address is relative (1) and foreign (1)."""
 
     def pack(self) -> bytes:
         return _FAMILY.pack(socket.AF_INET) + _REST.pack(self.port, socket.inet_aton(self.host), self.endpoint)
@@ -57,19 +57,21 @@ class SockAddr:
             raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"{found} does not follow from where its process listens")
         job, process = found.job_id ^ _JOB, found.pid_on_fep ^ _PROCESS
         contexts = 1 if found.contexts == _ANY_CONTEXTS else found.contexts
-        above = found.relative << 8 | contexts - 1
+        above = found.foreign << 9 | found.relative << 8 | contexts - 1
         endpoint = ((above << 24 | job) << 12 | process) << 12 | found.resource_index
         return cls(*link, endpoint)
 
     def address(self) -> bytes:
         """Return the endpoint's address for the driver. Raises FI_EINVAL for an impossible address."""
         mac, ip = mac_of_link(self.host, self.port), ip_of_link(self.host, self.port)
-        if self.endpoint >> 57 or link_of(mac, ip.to_bytes(4, "big")) is None:
+        if self.endpoint >> 58 or link_of(mac, ip.to_bytes(4, "big")) is None:
             raise fabric_error(Errno.FI_EINVAL, f"no endpoint can be at {self}")
         context, process = self.endpoint & 0xFFF, self.endpoint >> 12 & 0xFFF
         job = self.endpoint >> 24 & 0xFFFFFF
-        contexts, relative = (self.endpoint >> 48 & 0xFF) + 1 if self.endpoint else _ANY_CONTEXTS, self.endpoint >> 56
-        return EndpointAddress(mac, ip, job ^ _JOB, process ^ _PROCESS, context, contexts, relative > 0).pack()
+        contexts = (self.endpoint >> 48 & 0xFF) + 1 if self.endpoint else _ANY_CONTEXTS
+        relative, foreign = (bool(self.endpoint >> bit & 1) for bit in (56, 57))
+        found = EndpointAddress(mac, ip, job ^ _JOB, process ^ _PROCESS, context, contexts, relative, foreign)
+        return found.pack()
 
     def __str__(self) -> str:
         return f"fi_sockaddr_in://{self.host}:{self.port}"

@@ -54,9 +54,19 @@ def test_an_address_says_of_which_kind_it_is(relative):
     assert address.pack()[14] >> 7 == relative
 
 
+def test_an_address_says_whether_its_nic_is_an_amoeba():
+    own = EndpointAddress(bytes([2, 0, 0, 0, 0, 9]), 0x0A00_0009, 5, 0xFFF, 3, 2, relative=True)
+    address = replace(own, foreign=True)
+    assert EndpointAddress.unpack(address.pack()) == address
+    assert not EndpointAddress.unpack(own.pack()).foreign
+    assert str(address) == f"foreign {own}"
+    assert address.pack()[14] == own.pack()[14] | 0x40
+
+
 @pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize("contexts", [1, 2, 255])
-def test_the_providers_address_keeps_the_kind(relative, contexts):
+def test_the_providers_address_keeps_the_kind(relative, foreign, contexts):
     mac, ip = mac_of_link("10.0.0.9", 50_000), ip_of_link("10.0.0.9", 50_000)
-    address = EndpointAddress(mac, ip, 5, 7, 3, contexts, relative)
+    address = EndpointAddress(mac, ip, 5, 7, 3, contexts, relative, foreign)
     assert SockAddr.unpack(SockAddr.of(address.pack()).pack()).address() == address.pack()
