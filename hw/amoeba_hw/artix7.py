@@ -1,7 +1,9 @@
 """A NIC on an Artix-7: a netlist of the part's cells by Yosys, place and route by nextpnr."""
 
+import hashlib
 import json
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,21 @@ from amoeba_hw.rtlil import generate_rtlil
 from amoeba_hw.synthesis import Harness, ToolStoppedError, run_tool, run_yosys
 from amoeba_hw.verilog import without_collection
 
-__all__ = ["ROUTER", "RoutedDesign", "WorstPath", "place_and_route", "read_report", "write_harness", "write_netlist"]
+__all__ = [
+    "DEVICE",
+    "NETLIST",
+    "PART_BLOCK_RAMS",
+    "PART_LUTS",
+    "PART_REGISTERS",
+    "ROUTER",
+    "RoutedDesign",
+    "WorstPath",
+    "count_cells",
+    "place_and_route",
+    "read_report",
+    "write_harness",
+    "write_netlist",
+]
 
 ROUTER = "nextpnr-himbaechel-xilinx"
 
@@ -132,7 +148,7 @@ def write_netlist(component: wiring.Component, folder: Path) -> str:
     """Synthesize a component to the cells of an Artix-7, without pads or clock buffers; return the RTLIL of it.
 
     ``netlist.v`` and ``netlist.json`` in the folder have the module ``netlist``, whose ports are those of the
-    component, ``clk`` and ``rst``.
+    component, ``clk`` and ``rst``. Files of the same RTLIL are kept.
 
     Raises
     ------
@@ -141,14 +157,18 @@ def write_netlist(component: wiring.Component, folder: Path) -> str:
     """
     with without_collection():
         text: str = generate_rtlil(component, NETLIST)
-    (folder / f"{NETLIST}.il").write_text(text)
-    (folder / _BLOCK_RAMS).write_text(_HALF_BLOCKS)
-    run_yosys(folder, _SCRIPT)
+    _synthesize(folder, NETLIST, _SCRIPT, {f"{NETLIST}.il": text, _BLOCK_RAMS: _HALF_BLOCKS})
     return text
 
 
+def count_cells(folder: Path) -> dict[str, int]:
+    """Count the cells of a netlist that :func:`write_netlist` has written, by their types."""
+    netlist = json.loads((folder / f"{NETLIST}.json").read_text())
+    return dict(Counter(cell["type"] for cell in netlist["modules"][NETLIST]["cells"].values()))
+
+
 def write_harness(component: wiring.Component, folder: Path) -> None:
-    """Write ``top.json`` and ``top.xdc``: the netlist of :func:`write_netlist` in a harness, with pads.
+    """Write ``top.json``: the netlist of :func:`write_netlist` in a harness, with pads. The same one is kept.
 
     Raises
     ------
@@ -157,8 +177,19 @@ def write_harness(component: wiring.Component, folder: Path) -> None:
     """
     with without_collection():
         text = rtlil.convert(Harness(_Blackbox(component), clock_buffers=True), emit_src=False)
-    (folder / "top.il").write_text(text)
-    run_yosys(folder, _PADS_SCRIPT)
+    _synthesize(folder, "top", _PADS_SCRIPT, {"top.il": text}, of=(folder / f"{NETLIST}.made").read_text())
+
+
+def _synthesize(folder: Path, name: str, script: str, sources: dict[str, str], *, of: str = "") -> None:
+    """Run Yosys, unless it has run in the folder with the same script and sources."""
+    key = hashlib.sha256("\n".join((of, script, *sources.values())).encode()).hexdigest()
+    made = folder / f"{name}.made"
+    if made.exists() and made.read_text() == key:
+        return
+    for file, text in sources.items():
+        (folder / file).write_text(text)
+    run_yosys(folder, script)
+    made.write_text(key)
 
 
 def place_and_route(folder: Path, *, seed: int, frequency_mhz: float, timeout: float | None = None) -> RoutedDesign:
