@@ -41,11 +41,18 @@ _RAM_LUTS = {
 
 
 def route_nic(
-    name: str, parameters: NicParameters, commit: str, *, seeds: tuple[int, ...], minutes: float
+    name: str,
+    parameters: NicParameters,
+    before: dict[str, Any],
+    *,
+    commit: str,
+    seeds: tuple[int, ...],
+    minutes: float,
 ) -> Iterator[dict[str, Any]]:
     """Synthesize a NIC, then place and route it with each seed. Yields its row after each.
 
-    The row of seeds that ended before the limit has their figures; of others it says how far they got.
+    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds of
+    the row ``before`` stay if it has the same RTLIL.
 
     Raises
     ------
@@ -59,14 +66,15 @@ def route_nic(
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     text = write_netlist(component, folder)
+    rtlil = hashlib.sha256(text.encode()).hexdigest()
     row: dict[str, Any] = {
         "commit": commit,
-        "rtlil": hashlib.sha256(text.encode()).hexdigest(),
+        "rtlil": rtlil,
         "date": datetime.date.today().isoformat(),
         "yosys": yosys_version(),
         "nextpnr": versions[ROUTER],
         "cells": count_cells(folder),
-        "seeds": {},
+        "seeds": before["seeds"] if before.get("rtlil") == rtlil else {},
     }
     yield row
     write_harness(component, folder)

@@ -1,5 +1,6 @@
 """``make synth``: its page, its levels of a block, and the tools that it fetches."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -118,10 +119,14 @@ def test_each_seed_is_a_row_whether_it_was_routed_or_stopped(monkeypatch, tmp_pa
     monkeypatch.setattr(artix7, "count_cells", lambda _: {"LUT6": 1})
     monkeypatch.setattr(artix7, "place_and_route", place_and_route)
     monkeypatch.setenv("PATH", "/nowhere")
-    *_, row = artix7.route_nic("node", BUILDS["node"], "abc", seeds=(1, 2), minutes=2)
+    before = {"rtlil": hashlib.sha256(b"text").hexdigest(), "seeds": {"2": {}, "3": {"frequency_mhz": 55.0}}}
+    *_, row = artix7.route_nic("node", BUILDS["node"], before, commit="abc", seeds=(1, 2), minutes=2)
     assert row["seeds"]["1"]["frequency_mhz"] == 60.0
     assert row["seeds"]["2"] == {"stopped": "stopped after 2 minutes: placed, 40 MHz estimated before routing"}
     assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}/nowhere"
+    assert row["seeds"]["3"] == {"frequency_mhz": 55.0}, "of the same hardware, measured before"
+    (row,) = artix7.route_nic("node", BUILDS["node"], {**before, "rtlil": "other"}, commit="abc", seeds=(), minutes=2)
+    assert row["seeds"] == {}
 
 
 # Tools --------------------------------------------------------------------------------------------------------
