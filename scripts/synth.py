@@ -10,6 +10,7 @@ Usage::
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
     python scripts/synth.py --levels              LUT levels and area by hierarchy of the NIC smallest
     python scripts/synth.py --levels full Target  the same of others: NICs by their names, or blocks
+    python scripts/synth.py --artix7              the NIC node placed and routed on an Artix-7, three seeds: an hour
 
 Blocks are those of ``BLOCKS``.
 """
@@ -46,6 +47,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 sys.path.insert(0, str(Path(__file__).parent))
+from artix7 import SEEDS, render_artix7, route_nic
 from fpga_tools import OutOfReachError, fetch_tools
 from nic_levels import NICS, measure_block, measure_nic, render_levels, summary
 
@@ -92,6 +94,9 @@ FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": ULTRASCALE_BLOCKS}
 LEVELS = "levels"
 LEVELS_BY_DEFAULT = ("smallest",)
 """NICs whose levels are measured, unless others are named."""
+ARTIX7 = "artix7"
+ROUTED_BY_DEFAULT = ("node",)
+"""NICs that are routed on an Artix-7, unless others are named."""
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
 _FITTING = fitting(ECP5)
@@ -114,7 +119,7 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 def commit() -> str:
     """Name the last commit that changed the hardware; marked where hw/ or model/ differ from it."""
-    flow = ("blocks.py", "synthesis.py", "ultrascale.py", "ecp5_multipliers.py", "analysis")
+    flow = ("artix7.py", "blocks.py", "synthesis.py", "ultrascale.py", "ecp5_multipliers.py", "analysis")
     hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}" for module in flow))
 
     def git(*arguments: str) -> str:
@@ -249,7 +254,9 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
                 f"| {name} | {what} | {row['luts']:,} | {row['registers']:,} | {row['dsps']} "
                 f"| {row['block_rams']} | {row['commit']} |"
             )
-    lines += ["", *render_levels(store.get("levels", {}))]
+    if artix7 := store.get(ARTIX7):
+        lines += ["", *render_artix7(artix7)]
+    lines += ["", *render_levels(store.get(LEVELS, {}))]
     return "\n".join(lines) + "\n"
 
 
@@ -258,10 +265,12 @@ def main() -> None:
     parser.add_argument("blocks", nargs="*", metavar="BLOCK", help="all by default; see --list")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="both by default")
     parser.add_argument("--no-route", action="store_true", help="ECP5: count LUTs, do not place and route")
-    parser.add_argument("--minutes", type=float, default=120, help="ECP5: give up place and route then")
+    parser.add_argument("--minutes", type=float, default=120, help="give up place and route then")
     parser.add_argument("--seed", type=int, default=1, help="ECP5: of the placer, of blocks")
     parser.add_argument("--parts", action="store_true", help="the parts of the atomic unit instead of blocks")
     parser.add_argument("--levels", action="store_true", help="LUT levels and area by hierarchy, of NICs or blocks")
+    parser.add_argument("--artix7", action="store_true", help="whole NICs placed and routed on an Artix-7")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="SEED", help="Artix-7: of the placer")
     parser.add_argument("--render", action="store_true", help="write the page from the stored figures, no more")
     parser.add_argument("--list", action="store_true", help="name the blocks")
     arguments = parser.parse_args()
@@ -274,6 +283,9 @@ def main() -> None:
         return
     jobs = chosen_jobs(arguments)
     console = Console()
+    if arguments.artix7:
+        route_on_artix7(jobs, arguments, console)
+        return
     if not (arguments.levels or arguments.no_route):
         use_native_tools(console)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -290,16 +302,33 @@ def main() -> None:
                 record(name, family, row)
 
 
+def route_on_artix7(jobs: list[tuple[str, str]], arguments: argparse.Namespace, console: Console) -> None:
+    """Synthesize, place and route NICs. Stores a row whenever a seed has ended."""
+    limits = {"seeds": tuple(arguments.seeds), "minutes": arguments.minutes}
+    try:
+        for name, family in jobs:
+            before = load().get(family, {}).get(name, {})
+            for row in route_nic(name, NICS[name], before, commit=commit(), **limits):
+                console.print(f"{name} on {family}: {row['seeds'] or row['cells']}")
+                record(name, family, row)
+    except OutOfReachError as error:
+        sys.exit(f"expected nextpnr from Debian: {error}")
+
+
 def chosen_jobs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """List what to measure, and where to record it. Ends the program at a name that nothing has."""
     families = arguments.family or FAMILIES
-    if arguments.levels:
+    if arguments.artix7:
+        known = [*NICS]
+    elif arguments.levels:
         known = [*NICS, *ECP5_BLOCKS]
     else:
         known = list(dict.fromkeys(name for family in families for name in FAMILIES[family]))
     for name in arguments.blocks:
         if name not in known:
             sys.exit(f"expected a block of {', '.join(known)}, got {name!r}")
+    if arguments.artix7:
+        return [(name, ARTIX7) for name in arguments.blocks or ROUTED_BY_DEFAULT]
     if arguments.levels:
         return [(name, LEVELS) for name in arguments.blocks or LEVELS_BY_DEFAULT]
     if arguments.parts:

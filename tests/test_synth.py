@@ -1,5 +1,6 @@
 """``make synth``: its page, its levels of a block, and the tools that it fetches."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,11 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-import debian  # noqa: E402  where scripts are found from now on
+import artix7  # noqa: E402  where scripts are found from now on
+import debian  # noqa: E402
 import fpga_tools  # noqa: E402
 import nic_levels  # noqa: E402
 import synth  # noqa: E402
+from amoeba_hw.artix7 import RoutedDesign  # noqa: E402
 from amoeba_hw.stream import RegisterSlice  # noqa: E402
+from amoeba_model.parameters import BUILDS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 
@@ -57,6 +61,72 @@ def test_a_name_that_nothing_has_is_refused_in_a_line():
     assert done.returncode == 1
     assert done.stderr.startswith("expected a block of smallest, full, tiny, node, FastLanes, ")
     assert done.stderr.endswith("got 'Core2'\n")
+
+
+# Artix-7 ------------------------------------------------------------------------------------------------------
+
+ROUTED = {
+    "luts": 50_000, "registers": 30_000, "carries": 900, "block_rams": 12, "multipliers": 0,
+    "critical_path": [[0.0, "core.target.first"], [18.25, "core.target.second"]],
+    "worst": [{"block": "core.target", "delay_ns": 19.0, "end": "core.target.second"}],
+}  # fmt: skip
+ROW = {
+    "commit": "abc", "rtlil": "0123456789abcdef", "date": "2026-01-02", "yosys": "0.70 (native)", "nextpnr": "0.11.1",
+    "cells": {"LUT2": 10, "LUT6": 20, "INV": 1, "RAM32M": 2, "FDRE": 7, "CARRY4": 3, "RAMB18E1": 73}, "seeds": {},
+}  # fmt: skip
+
+
+def test_only_a_nic_with_a_routed_seed_is_called_routed():
+    lines = artix7.render_artix7({"node": ROW})
+    assert "### node, synthesized" in lines
+    assert "Yosys alone counts 39 LUT (0 % of 134,600), 8 of them LUT RAM," in lines
+    assert "73 RAMB18 (10 %)." in lines
+    stopped = {"stopped": "stopped after 2 minutes: placed, 48 MHz estimated before routing"}
+    lines = artix7.render_artix7({"node": {**ROW, "seeds": {"1": stopped}}})
+    assert "### node, synthesized" in lines
+    assert "| 1 | | | | | | stopped after 2 minutes: placed, 48 MHz estimated before routing |" in lines
+
+
+def test_routed_seeds_give_median_worst_and_the_slowest_path():
+    seeds = {str(seed): {**ROUTED, "frequency_mhz": speed} for seed, speed in ((1, 52.31), (2, 50.04), (3, 55.0))}
+    lines = artix7.render_artix7({"node": {**ROW, "seeds": seeds}})
+    assert "### node, routed" in lines
+    assert "Commit abc, RTLIL 0123456789ab, Yosys 0.70 (native), nextpnr 0.11.1, 2026-01-02." in lines
+    assert "| 2 | 50,000 (37 %) | 30,000 | 900 | 12 | 0 | 50.0 |" in lines
+    assert "Median 52.3 MHz, worst 50.0 MHz." in lines
+    assert "| 18.2 | `core.target.second` |" in lines
+    assert "| core.target | 19.0 | `core.target.second` |" in lines
+
+
+def test_rows_of_nics_on_the_artix_7_name_tools_commit_and_hash():
+    for row in synth.load().get(synth.ARTIX7, {}).values():
+        assert all(row[name] for name in ("yosys", "nextpnr", "commit"))
+        assert len(row["rtlil"]) == 64
+
+
+def test_each_seed_is_a_row_whether_it_was_routed_or_stopped(monkeypatch, tmp_path):
+    def place_and_route(folder, *, seed, frequency_mhz, timeout):
+        assert (folder, frequency_mhz, timeout) == (tmp_path / "node", 50.0, 120)
+        if seed == 2:
+            raise synth.ToolStoppedError("late", "Max frequency for clock 'clk': 40.4 MHz")
+        return RoutedDesign(1, 2, 3, 4, 5, 60.0, (), ())
+
+    monkeypatch.setattr(artix7, "FOLDER", tmp_path)
+    monkeypatch.setattr(artix7, "fetch_tools", lambda: tmp_path)
+    monkeypatch.setattr(artix7, "tool_versions", lambda _: {artix7.ROUTER: "0.11.1"})
+    monkeypatch.setattr(artix7, "write_netlist", lambda *_: "text")
+    monkeypatch.setattr(artix7, "write_harness", lambda *_: None)
+    monkeypatch.setattr(artix7, "count_cells", lambda _: {"LUT6": 1})
+    monkeypatch.setattr(artix7, "place_and_route", place_and_route)
+    monkeypatch.setenv("PATH", "/nowhere")
+    before = {"rtlil": hashlib.sha256(b"text").hexdigest(), "seeds": {"2": {}, "3": {"frequency_mhz": 55.0}}}
+    *_, row = artix7.route_nic("node", BUILDS["node"], before, commit="abc", seeds=(1, 2), minutes=2)
+    assert row["seeds"]["1"]["frequency_mhz"] == 60.0
+    assert row["seeds"]["2"] == {"stopped": "stopped after 2 minutes: placed, 40 MHz estimated before routing"}
+    assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}/nowhere"
+    assert row["seeds"]["3"] == {"frequency_mhz": 55.0}, "of the same hardware, measured before"
+    (row,) = artix7.route_nic("node", BUILDS["node"], {**before, "rtlil": "other"}, commit="abc", seeds=(), minutes=2)
+    assert row["seeds"] == {}
 
 
 # Tools --------------------------------------------------------------------------------------------------------

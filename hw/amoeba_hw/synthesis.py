@@ -19,6 +19,7 @@ from typing import Any
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.analysis.mapped import CELL_LUTS, MappedNetlist, mark_modules
@@ -107,6 +108,8 @@ class Harness(wiring.Component):
     global_reset : bool
         Whether ``rst`` drives the ECP5's GSR, which resets every register by its own net, instead of a reset that
         takes its way to each of them through the fabric.
+    clock_buffers : bool
+        Whether clock and reset take BUFG of Xilinx' parts. The reset passes two registers first.
 
     Members
     -------
@@ -121,18 +124,22 @@ class Harness(wiring.Component):
     i: In(1)
     o: Out(1)
 
-    def __init__(self, block, *, global_reset=False):
+    def __init__(self, block, *, global_reset=False, clock_buffers=False):
         super().__init__()
         self._block = block
         self._global_reset = global_reset
+        self._clock_buffers = clock_buffers
 
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=self._global_reset)
-        m.d.comb += ClockSignal().eq(self.clk)
+        if self._clock_buffers:
+            self._buffer_clock(m)
+        else:
+            m.d.comb += ClockSignal().eq(self.clk)
         if self._global_reset:
             m.submodules.global_reset = Instance("GSR", i_GSR=self.rst)
-        else:
+        elif not self._clock_buffers:
             m.d.comb += ResetSignal().eq(self.rst)
         m.submodules.block = block = self._block
         inputs, outputs = {}, {}
@@ -157,6 +164,14 @@ class Harness(wiring.Component):
             folded = level
         m.d.comb += self.o.eq(folded)
         return m
+
+    def _buffer_clock(self, m):
+        m.domains.pins = ClockDomain(reset_less=True)
+        m.d.comb += ClockSignal("pins").eq(ClockSignal())
+        synchronized = Signal()
+        m.submodules.synchronizer = FFSynchronizer(self.rst, synchronized, o_domain="pins")
+        m.submodules.clock_buffer = Instance("BUFG", i_I=self.clk, o_O=ClockSignal())
+        m.submodules.reset_buffer = Instance("BUFG", i_I=synchronized, o_O=ResetSignal())
 
 
 def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=None) -> SynthesisResult:
