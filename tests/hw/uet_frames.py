@@ -270,7 +270,8 @@ def random_close():
 def random_control():
     """A control packet that is no CLOSE_COMMAND."""
     kind = random.choice(("clears", "asks"))
-    return {**_NOTHING, **_addressed(), "clear_psn_offset": 0xFFFF, kind: 1, "is_request": 1, "is_control": 1}
+    offset = 0xFFFF if kind == "clears" else 0x8001
+    return {**_NOTHING, **_addressed(), "clear_psn_offset": offset, kind: 1, "is_request": 1, "is_control": 1}
 
 
 def random_received_response(payload):

@@ -123,6 +123,17 @@ def test_a_request_for_an_ack_is_answered(bench: Bench) -> None:
     assert peer.fetch_add(KEY, 8, 1) == first + 1
 
 
+def test_the_answer_to_a_request_for_an_ack_covers_no_packet_before_it(bench: Bench) -> None:
+    peer = bench.initiator()
+    refused = peer.ask(peer.header(uet.WRITE, key=KEY + 1, length=4) + b"four")
+    assert refused.code != uet.RC_OK  # as if this answer had been lost
+    peer.write(KEY, 0, b"five")
+    (packet,) = ask_for_an_ack(bench, peer, 0x1234_0001)
+    assert uet.answer_of(packet).code == uet.RC_OK
+    (cack,) = struct.unpack(">I", packet.data[4:8])
+    assert cack < refused.psn
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 31, 1 << 20])
 def test_a_request_for_an_ack_of_a_packet_that_has_not_come_gets_a_nack(bench: Bench, ahead: int) -> None:
     peer = bench.initiator()

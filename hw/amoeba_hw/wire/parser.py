@@ -350,11 +350,11 @@ class FrameParser(wiring.Component):
                     "returns": shape.return_data,
                     "psn": Mux(clears, control["payload"], pds["psn"])
                     + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
-                    # Everything before a CLOSE_COMMAND has been answered.
+                    # Everything before a CLOSE_COMMAND has been answered; an ACK_REQUEST does not say what has.
                     "clear_psn_offset": Mux(
                         has_request | shape.return_data,
                         pds["clear_psn_offset"],
-                        Mux(shape.control, Const(0xFFFF, 16), 0),
+                        Mux(shape.control, Mux(asks, Const(0x8001, 16), Const(0xFFFF, 16)), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
                     "dpdcid": pds["dpdcid"] - Mux(is_request, Mux(syn, 0, self._first_target_pdc), uet.FIRST_PDC),

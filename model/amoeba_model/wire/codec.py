@@ -205,6 +205,8 @@ assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
 _CLEARED = 0xFFFF
 """``clear_psn_offset`` of a CLOSE_COMMAND: everything before it has been answered."""
+_UNSAID = 0x8001
+"""``clear_psn_offset`` of an ACK_REQUEST, which does not say what has been answered: its answer covers nothing."""
 _CRC_RESIDUE = 0x4867_4BC7
 """The CRC of anything with its own CRC behind it."""
 
@@ -537,7 +539,7 @@ def _decode_control(
         is_control=True,
         retx=kind != _CLEAR and bool(pds_flags & _RETX),
         psn=payload if kind == _CLEAR else psn,
-        clear_psn_offset=_CLEARED,
+        clear_psn_offset=_UNSAID if kind == _ASK else _CLEARED,
         spdcid=spdcid - FIRST_PDC,
         dpdcid=dpdcid if syn else (dpdcid - first_target_pdc(peers)) & 0xFFFF,
         syn=syn,

@@ -370,7 +370,7 @@ RECEIVED = {
         f"{ASKED} 4502 0030 0000 4000 4011 26b9 {A_TO_B} 001c 0000"
         "5880 0000 00000003 0006 000a 00000005"  # CONTROL, ACK_REQUEST; packet 3 of message 5
         "f12e1ac7",
-        {"psn": 3, "clear_psn_offset": 0xFFFF, "spdcid": 5, "dpdcid": 9, "is_control": True, "asks": True},
+        {"psn": 3, "clear_psn_offset": 0x8001, "spdcid": 5, "dpdcid": 9, "is_control": True, "asks": True},
     ),
 }
 """Frames that others send."""
