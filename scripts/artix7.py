@@ -83,7 +83,7 @@ def route_nic(
             routed = place_and_route(folder, seed=seed, frequency_mhz=TARGET_MHZ, timeout=60 * minutes)
             row["seeds"][str(seed)] = dataclasses.asdict(routed)
         except ToolStoppedError as error:
-            row["seeds"][str(seed)] = {"stopped": f"stopped after {minutes:.0f} minutes: {progress(error.log)}"}
+            row["seeds"][str(seed)] = {"stopped": f"{progress(error.log)}; {str(error).splitlines()[0].rstrip(':')}"}
         yield row
 
 
