@@ -51,8 +51,8 @@ def route_nic(
 ) -> Iterator[dict[str, Any]]:
     """Synthesize a NIC, then place and route it with each seed. Yields its row after each.
 
-    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds of
-    the row ``before`` stay if it has the same RTLIL.
+    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds
+    and the notes of the row ``before`` stay if it has the same RTLIL.
 
     Raises
     ------
@@ -67,6 +67,7 @@ def route_nic(
     folder.mkdir(parents=True, exist_ok=True)
     text = write_netlist(component, folder)
     rtlil = hashlib.sha256(text.encode()).hexdigest()
+    kept = before if before.get("rtlil") == rtlil else {}
     row: dict[str, Any] = {
         "commit": commit,
         "rtlil": rtlil,
@@ -74,7 +75,8 @@ def route_nic(
         "yosys": yosys_version(),
         "nextpnr": versions[ROUTER],
         "cells": count_cells(folder),
-        "seeds": before["seeds"] if before.get("rtlil") == rtlil else {},
+        "seeds": kept.get("seeds", {}),
+        "notes": kept.get("notes", []),
     }
     yield row
     write_harness(component, folder)
@@ -119,6 +121,8 @@ def _render_nic(row: dict[str, Any]) -> Iterator[str]:
     if row["seeds"]:
         yield from ("", "| seed | LUT | FF | CARRY4 | RAMB18 | DSP48 | MHz |", "|---|---|---|---|---|---|---|")
         yield from (_render_seed(seed, figures) for seed, figures in row["seeds"].items())
+    if notes := row.get("notes"):
+        yield from ("", *notes)
     if routed:
         speeds = [figures["frequency_mhz"] for figures in routed]
         slowest = min(routed, key=lambda figures: figures["frequency_mhz"])

@@ -82,7 +82,8 @@ def test_only_a_nic_with_a_routed_seed_is_called_routed():
     assert "Yosys alone counts 39 LUT (0 % of 134,600), 8 of them LUT RAM," in lines
     assert "73 RAMB18 (10 %)." in lines
     stopped = {"stopped": "placed, 48 MHz estimated before routing; nextpnr failed"}
-    lines = artix7.render_artix7({"node": {**ROW, "seeds": {"1": stopped}}})
+    lines = artix7.render_artix7({"node": {**ROW, "seeds": {"1": stopped}, "notes": ["The longest path is long."]}})
+    assert lines[-1] == "The longest path is long."
     assert "### node, synthesized" in lines
     assert "| 1 | | | | | | placed, 48 MHz estimated before routing; nextpnr failed |" in lines
 
@@ -119,14 +120,16 @@ def test_each_seed_is_a_row_whether_it_was_routed_or_stopped(monkeypatch, tmp_pa
     monkeypatch.setattr(artix7, "count_cells", lambda _: {"LUT6": 1})
     monkeypatch.setattr(artix7, "place_and_route", place_and_route)
     monkeypatch.setenv("PATH", "/nowhere")
-    before = {"rtlil": hashlib.sha256(b"text").hexdigest(), "seeds": {"2": {}, "3": {"frequency_mhz": 55.0}}}
+    former = {"2": {}, "3": {"frequency_mhz": 55.0}}
+    before = {"rtlil": hashlib.sha256(b"text").hexdigest(), "seeds": former, "notes": ["Long."]}
     *_, row = artix7.route_nic("node", BUILDS["node"], before, commit="abc", seeds=(1, 2), minutes=2)
     assert row["seeds"]["1"]["frequency_mhz"] == 60.0
     assert row["seeds"]["2"] == {"stopped": "placed, 40 MHz estimated before routing; late"}
     assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}/nowhere"
     assert row["seeds"]["3"] == {"frequency_mhz": 55.0}, "of the same hardware, measured before"
+    assert row["notes"] == ["Long."]
     (row,) = artix7.route_nic("node", BUILDS["node"], {**before, "rtlil": "other"}, commit="abc", seeds=(), minutes=2)
-    assert row["seeds"] == {}
+    assert (row["seeds"], row["notes"]) == ({}, [])
 
 
 # Tools --------------------------------------------------------------------------------------------------------
