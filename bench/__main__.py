@@ -115,11 +115,11 @@ def memory_node(progress: Progress) -> Outcome:
     rows: list[tuple[str, float, str, str]] = []
     least = limits.NODE_BYTES_PER_SECOND / clock
     for operation, payload in transfers.items():
-        rows.append((f"64 KiB {operation}", payload, f"at least {least:.2g}", "payload bytes per cycle"))
+        rows.append((f"64 KiB {operation}", payload, f"at least {least:.3g}", "payload bytes per cycle"))
     kept = all(payload >= least for payload in transfers.values())
     most = clock / limits.NODE_ATOMICS_PER_SECOND
     for name, cycles in atomics.items():
-        rows.append((f"8-byte fetching atomic, {name}", cycles, f"at most {most:.0f}", "cycles each"))
+        rows.append((f"8-byte fetching atomic, {name}", cycles, f"at most {most:.3g}", "cycles each"))
     kept &= max(atomics.values()) <= most
     grid = Grid("a memory node, the build node (exact)", ("measurement", "figure", "limit", "unit"), rows)
     return Outcome({"transfers": transfers, "fetching atomic": atomics}, [grid], kept)

@@ -34,8 +34,8 @@ LATENCY_BEFORE = (0, 259, 267, 274, 533, 542, 555, 811, 815, 828, 1085, 1093, 10
 LATENCY_LIMIT = 120
 """Maximum cycles of both NICs in an unloaded fetching atomic, beside host and link."""
 
-NODE_HZ = 50_000_000
-"""Clock of a memory node on an Artix-7 (``docs/synthesis.md``)."""
+NODE_HZ = 20_000_000
+"""Clock at which a memory node must keep up with gigabit Ethernet, no faster than ``docs/synthesis.md`` has it."""
 
 NODE_BYTES_PER_SECOND = 105_000_000
 """Goal for WRITEs and READs on gigabit Ethernet, which carries 111 MB/s of payload, 1,024 bytes in a frame."""

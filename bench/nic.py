@@ -44,7 +44,7 @@ __all__ = [
 
 HOST_LATENCY = 250
 DRAM_LATENCY = 40
-"""Cycles of the memory beside a memory node: 0.8 us at 50 MHz."""
+"""Cycles of the memory beside a memory node: 2 us at 20 MHz."""
 LINK_LATENCY = 250
 """Cycles one way: a round trip of 500."""
 RING = 1024

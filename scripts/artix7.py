@@ -51,8 +51,8 @@ def route_nic(
 ) -> Iterator[dict[str, Any]]:
     """Synthesize a NIC, then place and route it with each seed. Yields its row after each.
 
-    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds of
-    the row ``before`` stay if it has the same RTLIL.
+    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds
+    of the row ``before`` stay if it has the same RTLIL, its notes do not.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def route_nic(
             routed = place_and_route(folder, seed=seed, frequency_mhz=TARGET_MHZ, timeout=60 * minutes)
             row["seeds"][str(seed)] = dataclasses.asdict(routed)
         except ToolStoppedError as error:
-            row["seeds"][str(seed)] = {"stopped": f"stopped after {minutes:.0f} minutes: {progress(error.log)}"}
+            row["seeds"][str(seed)] = {"stopped": f"{progress(error.log)}; {str(error).splitlines()[0].rstrip(':')}"}
         yield row
 
 
@@ -119,6 +119,8 @@ def _render_nic(row: dict[str, Any]) -> Iterator[str]:
     if row["seeds"]:
         yield from ("", "| seed | LUT | FF | CARRY4 | RAMB18 | DSP48 | MHz |", "|---|---|---|---|---|---|---|")
         yield from (_render_seed(seed, figures) for seed, figures in row["seeds"].items())
+    if notes := row.get("notes"):
+        yield from ("", *notes)
     if routed:
         speeds = [figures["frequency_mhz"] for figures in routed]
         slowest = min(routed, key=lambda figures: figures["frequency_mhz"])

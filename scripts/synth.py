@@ -10,7 +10,7 @@ Usage::
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
     python scripts/synth.py --levels              LUT levels and area by hierarchy of the NIC smallest
     python scripts/synth.py --levels full Target  the same of others: NICs by their names, or blocks
-    python scripts/synth.py --artix7              the NIC node placed and routed on an Artix-7, three seeds: an hour
+    python scripts/synth.py --artix7              the NIC node placed and routed on an Artix-7, three seeds: two hours
 
 Blocks are those of ``BLOCKS``.
 """
