@@ -43,8 +43,9 @@ from amoeba_sim.nic_ports import (
 )
 
 __all__ = [
-    "BuildError", "Port", "Waves", "bounded_analyses", "build_bench", "build_nic", "cache_directory",
-    "harness_sources", "nic_library", "package_files", "ports_of", "remembered_verilog", "verilator_environment",
+    "BuildError", "Port", "Waves", "bounded_analyses", "build_bench", "build_nic", "cache_directory", "cached",
+    "component_key", "harness_sources", "nic_library", "package_files", "ports_of", "remembered_verilog",
+    "verilator_environment",
 ]  # fmt: skip
 
 Waves = Literal["vcd", "fst"]
@@ -123,7 +124,7 @@ def _use(artefact: Path) -> bool:
     return True
 
 
-def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
+def cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
     """Return the artefact ``name`` of the cache; on a miss, ``build`` makes it in an empty folder."""
     artefact = cache_directory() / name
     with _locked(_lock_of(artefact)):
@@ -178,8 +179,8 @@ def _generators() -> list[str]:
     return [metadata.version("amaranth"), os.environ.get("YOSYS") or yosys_version()]
 
 
-def remembered_verilog(make: partial, top: str) -> str:
-    """Return the Verilog of the component from ``make``, elaborated once per content: a NIC takes half a minute.
+def component_key(make: partial, *parts: str) -> str:
+    """Return the digest of the component from ``make``, and of further parts.
 
     Parameters
     ----------
@@ -197,15 +198,23 @@ def remembered_verilog(make: partial, top: str) -> str:
         raise ValueError(f"Expected arguments of {make.func.__name__} that their repr tells apart, got {arguments}")
     beside = Path(inspect.getfile(make.func)).parent.glob("*.py")
     sources = {*package_files("amoeba_hw", "amoeba_model"), *beside}
-    component = (make.func.__module__, make.func.__qualname__, arguments, top)
-    key = _digest(*component, _digest_of_files(sources), *_generators())
+    component = (make.func.__module__, make.func.__qualname__, arguments, *parts)
+    return _digest(*component, _digest_of_files(sources), *_generators())
+
+
+def remembered_verilog(make: partial, top: str) -> str:
+    """Return the Verilog of the component from ``make``, elaborated once per content: a NIC takes half a minute.
+
+    ``make`` is as in :func:`component_key`, which also says what this raises.
+    """
 
     def build(folder: Path) -> Path:
         written = folder / "top.v"
         written.write_text(generate_verilog(make(), top))
         return written
 
-    return _cached(f"verilog-{key}.v", f"elaborating {make.func.__name__}", build).read_text()
+    name = f"verilog-{component_key(make, top)}.v"
+    return cached(name, f"elaborating {make.func.__name__}", build).read_text()
 
 
 # The tools ------------------------------------------------------------------------------------------------
@@ -265,8 +274,16 @@ def verilator_environment() -> dict[str, str]:
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    # Verilator descends into long expressions: it takes as deep a stack as the machine permits.
+    deep = ["sh", "-c", 'ulimit -s "$(ulimit -H -s)"; exec "$@"', "sh", *command]
     result = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        deep,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     if result.returncode != 0:
         tail = "\n".join(result.stdout.splitlines()[-40:])
@@ -409,7 +426,7 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
         units = [path.name for path in sources if path.suffix == ".cpp"]
         return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
-    return _cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
+    return cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
 
 
 def _wave_flags(waves: Waves | None) -> list[str]:
@@ -498,4 +515,4 @@ def build_bench(component: Elaboratable | partial, top: str, *, waves: bool = Fa
             folder, verilog, top, _BENCH_EFFORT, flags=flags, sources=["ports.vlt", main.name], output=top
         )
 
-    return _cached(f"bench-{key}/{top}", f"compiling the testbench of {top}", build)
+    return cached(f"bench-{key}/{top}", f"compiling the testbench of {top}", build)
