@@ -304,6 +304,9 @@ class _Effort:
 # fifth faster while it is idle, and a sixth in RandomAccess.
 _BENCH_EFFORT = _Effort("-O1", 1)
 _NIC_EFFORT = _Effort("-O2", 2)
+# A netlist's scalars are thousands of statements in a row, where the compiler's time grows with a function's square.
+_NETLIST_EFFORT = _Effort("-O1", 2)
+_NETLIST_FLAGS = ("--output-split-cfuncs", "500")
 
 
 def _compile(
@@ -393,7 +396,9 @@ _LIBRARY_FLAGS = (
 )  # fmt: skip
 
 
-def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | None = None) -> Path:
+def build_nic(
+    design: Elaboratable | str, top: str = "top", *, waves: Waves | None = None, is_netlist: bool = False
+) -> Path:
     """Compile a NIC and its harness to a shared library with the C interface of ``sim/harness/nic.h``.
 
     Parameters
@@ -405,6 +410,8 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
     waves : str, optional
         The format of waveforms that the library can write; it then runs a little slower. "fst" needs the headers of
         lz4 and zlib.
+    is_netlist : bool
+        Whether the design is a netlist of scalars, which :func:`amoeba_sim.netlist.verilog.netlist_verilog` wrote.
 
     Raises
     ------
@@ -416,15 +423,16 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
     check_nic_ports(ports)
     verilog += registered_inputs(ports, top)
     sources = harness_sources()
-    flags = [*_LIBRARY_FLAGS, *_wave_flags(waves)]
-    key = _digest(verilog, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT))
+    flags = [*_LIBRARY_FLAGS, *_wave_flags(waves), *(_NETLIST_FLAGS if is_netlist else ())]
+    effort = _NETLIST_EFFORT if is_netlist else _NIC_EFFORT
+    key = _digest(verilog, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(effort))
 
     def build(folder: Path) -> Path:
         for source in sources:
             shutil.copy(source, folder)
         (folder / "ports.h").write_text(ports_header(ports))
         units = [path.name for path in sources if path.suffix == ".cpp"]
-        return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
+        return _compile(folder, verilog, BOUNDARY, effort, flags=flags, sources=units, output="nic.so")
 
     return cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
 

@@ -56,8 +56,8 @@ def known_kinds() -> str:
 
 
 def has_waveforms(kind: str) -> bool:
-    """Return whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
-    return simulates_hardware(kind)
+    """Return whether devices of a kind write waveforms of named signals, if ``rtl_options`` have ``waves``."""
+    return kind in _RTL_KINDS
 
 
 def simulates_hardware(kind: str) -> bool:

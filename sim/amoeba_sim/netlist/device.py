@@ -50,7 +50,7 @@ def netlist_library(make: partial, *, waves: Waves | None = None) -> Path:
     writers = Path(__file__).parent.glob("*.*")
     own = component_key(make, "netlist", *(path.read_text() for path in sorted(writers)))
     verilog = cached(f"netlist-{own}.v", f"writing the netlist of {make.func.__name__}", write)
-    return build_nic(verilog.read_text(), NETLIST, waves=waves)
+    return build_nic(verilog.read_text(), NETLIST, waves=waves, is_netlist=True)
 
 
 def open_netlist(
