@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 KIND = "netlist:node"
 RECORDED = Path(__file__).parents[2] / "data" / "libfabric-1.17-sockets.npz"
 LOSSY = Impairments(seed=3, loss=0.02, duplication=0.02, reordering=0.02, corruption=0.02)
-SOAK = 10
+SOAK = 3
 """Programs of a soak: each has every operation once, with a READ or a WRITE after each."""
 
 
