@@ -19,7 +19,7 @@ help:
 	@echo "make lint    ruff, mypy --strict on model and driver, plain English, generated files fresh"
 	@echo "make rtl     the NIC's Verilog with file lists, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; the driver's constants; docs/{testplan,conformance}.md"
-	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes); levels of logic: ARGS=--levels"
+	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes); levels of logic: ARGS=--levels; a whole NIC on an Artix-7: ARGS=--artix7"
 	@echo "make pictures  the documentation's pictures, into docs/pictures/; with ARGS=--measure those of RTL measured anew"
 	@echo "make docs    the documentation's site, with the whole API: build/site/html/index.html"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"

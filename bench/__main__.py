@@ -107,6 +107,25 @@ def whole_nic(progress: Progress) -> Outcome:
     return Outcome({**small, "transfers": transfers}, [grid], kept)
 
 
+def memory_node(progress: Progress) -> Outcome:
+    """Rates of the build node, beside those of gigabit Ethernet at the clock of an open FPGA flow."""
+    progress.add_task("memory node", total=None)
+    transfers = nic.transfers(kind="node")
+    atomics = nic.fetching_atomics(kind="node", most_peers=1)
+    clock = limits.NODE_HZ
+    rows: list[tuple[str, float, str, str]] = []
+    least = limits.NODE_BYTES_PER_SECOND / clock
+    for operation, payload in transfers.items():
+        rows.append((f"64 KiB {operation}", payload, f"at least {least:.3g}", "payload bytes per cycle"))
+    kept = all(payload >= least for payload in transfers.values())
+    most = clock / limits.NODE_ATOMICS_PER_SECOND
+    for name, cycles in atomics.items():
+        rows.append((f"8-byte fetching atomic, {name}", cycles, f"at most {most:.3g}", "cycles each"))
+    kept &= max(atomics.values()) <= most
+    grid = Grid("a memory node, the build node (exact)", ("measurement", "figure", "limit", "unit"), rows)
+    return Outcome({"transfers": transfers, "fetching atomic": atomics}, [grid], kept)
+
+
 def on_pcie(progress: Progress) -> Outcome:
     """Measure the same two NICs on PCI Express."""
     progress.add_task("PCI Express", total=None)
@@ -329,6 +348,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
     "nic": whole_nic,
+    "node": memory_node,
     "pcie": on_pcie,
     "loss": on_losing_links,
     "bounds": frames_of_strangers,

@@ -22,6 +22,7 @@ ASSERTED = {
     "cells": ("tests/hw/memory/test_engine.py", "tests/bench/test_bench.py"),
     "memory": ("tests/hw/memory/test_engine.py",),
     "nic": ("tests/bench/test_bench.py",),
+    "node": ("tests/bench/test_bench.py",),
     "pcie": ("tests/bench/test_pcie_rates.py", "tests/hw/pcie/test_speed.py"),
     "loss": ("tests/bench/test_loss_curve.py",),
     "bounds": ("tests/bench/test_bounds.py",),

@@ -7,8 +7,8 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Op
 
 __all__ = [
-    "LATENCY_BEFORE", "LATENCY_LIMIT", "MESSAGE_LIMITS", "NETLIST_LIMIT", "UCP_MESSAGE_LIMIT", "Limit", "limit_of",
-    "match_limit", "search_limit",
+    "LATENCY_BEFORE", "LATENCY_LIMIT", "MESSAGE_LIMITS", "NETLIST_LIMIT", "NODE_ATOMICS_PER_SECOND",
+    "NODE_BYTES_PER_SECOND", "NODE_HZ", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit",
 ]  # fmt: skip
 
 _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
@@ -36,6 +36,15 @@ LATENCY_LIMIT = 120
 
 NETLIST_LIMIT = 2000
 """Minimum cycles per second of a netlist in Verilator."""
+
+NODE_HZ = 20_000_000
+"""Clock at which a memory node must keep up with gigabit Ethernet, no faster than ``docs/synthesis.md`` has it."""
+
+NODE_BYTES_PER_SECOND = 105_000_000
+"""Goal for WRITEs and READs on gigabit Ethernet, which carries 111 MB/s of payload, 1,024 bytes in a frame."""
+
+NODE_ATOMICS_PER_SECOND = 850_000
+"""Goal for 8-byte atomics on gigabit Ethernet, which carries 906,000 of their frames."""
 
 UCP_MESSAGE_LIMIT = 8
 """Maximum cycles per active message, or chunk of a stream, of 8 bytes."""

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import amoeba
@@ -13,7 +13,7 @@ from amoeba.libfabric.objects.constants import Datatype, MrAccess, Op, OpFlags
 from amoeba.libfabric.objects.fabric import Fabric
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import SimulatedDevice
-from amoeba_model.parameters import NicParameters
+from amoeba_model.parameters import BUILDS, NicParameters
 from amoeba_model.trace import Stage
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
@@ -29,6 +29,7 @@ from amoeba_tools.tracing import trace_fetch_atomic
 __all__ = [
     "HOST_LATENCY",
     "LINK_LATENCY",
+    "MEMORY_NODES",
     "Pair",
     "cluster",
     "fetching_atomics",
@@ -42,11 +43,15 @@ __all__ = [
 ]
 
 HOST_LATENCY = 250
+DRAM_LATENCY = 40
+"""Cycles of the memory beside a memory node: 2 us at 20 MHz."""
 LINK_LATENCY = 250
 """Cycles one way: a round trip of 500."""
 RING = 1024
 """Operations that the endpoint keeps posted; as packets in flight, at most ``window`` for each peer."""
 WORD = 8
+MEMORY_NODES = {"node": "rtl", "model of node": "model"}
+"""Kinds of NICs of which the second one is the build ``node`` on this device, and the first one a model."""
 _REQUEST_SIZE = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 _DATA_ANSWER_SIZE = ENCAPSULATION_SIZE + PDS_ACK.size + SES_RESPONSE_DATA.size + CRC_SIZE
 
@@ -69,9 +74,14 @@ class Pair:
 
 
 def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
-    """Open two NICs of a kind of device."""
+    """Open two NICs of a kind of device, or of ``MEMORY_NODES``."""
+    kinds: tuple[str, str] = (kind, kind)
+    builds, host_latency = None, HOST_LATENCY
+    if kind in MEMORY_NODES:
+        node, host_latency = BUILDS["node"], DRAM_LATENCY
+        kinds, builds = ("model", MEMORY_NODES[kind]), (replace(node, peers=node.target_pdcs), node)
     return amoeba.open_cluster(
-        [kind, kind], latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": HOST_LATENCY}
+        kinds, builds, latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": host_latency}
     )
 
 
@@ -145,15 +155,16 @@ def small_writes(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
     return rates
 
 
-def fetching_atomics(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
-    """Cycles per 8-byte fetching sum of one endpoint, to one peer and to four, whose windows add up.
+def fetching_atomics(count: int = 4096, kind: str = "rtl", most_peers: int = 4) -> dict[str, float]:
+    """Cycles per 8-byte fetching sum of one endpoint, to one peer and to more, whose windows add up.
 
     All on one word, and each on a line of its own, in random order.
     """
     rates = {}
     operand = np.ones(1, np.uint64)
     spread = 32 * np.random.default_rng(1).permutation(4 * count)[:count]
-    for peers, label in ((1, "1 peer"), (4, "4 peers")):
+    for peers in dict.fromkeys((1, most_peers)):
+        label = "1 peer" if peers == 1 else f"{peers} peers"
         for name, offsets in (("one address", np.zeros(count, int)), ("random addresses", spread)):
             with open_pair(kind, 16 * count, peers) as pair:
 

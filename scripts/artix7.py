@@ -41,11 +41,18 @@ _RAM_LUTS = {
 
 
 def route_nic(
-    name: str, parameters: NicParameters, commit: str, *, seeds: tuple[int, ...], minutes: float
+    name: str,
+    parameters: NicParameters,
+    before: dict[str, Any],
+    *,
+    commit: str,
+    seeds: tuple[int, ...],
+    minutes: float,
 ) -> Iterator[dict[str, Any]]:
     """Synthesize a NIC, then place and route it with each seed. Yields its row after each.
 
-    The row of seeds that ended before the limit has their figures; of others it says how far they got.
+    The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds
+    and the notes of the row ``before`` stay if it has the same RTLIL.
 
     Raises
     ------
@@ -59,14 +66,17 @@ def route_nic(
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     text = write_netlist(component, folder)
+    rtlil = hashlib.sha256(text.encode()).hexdigest()
+    kept = before if before.get("rtlil") == rtlil else {}
     row: dict[str, Any] = {
         "commit": commit,
-        "rtlil": hashlib.sha256(text.encode()).hexdigest(),
+        "rtlil": rtlil,
         "date": datetime.date.today().isoformat(),
         "yosys": yosys_version(),
         "nextpnr": versions[ROUTER],
         "cells": count_cells(folder),
-        "seeds": {},
+        "seeds": kept.get("seeds", {}),
+        "notes": kept.get("notes", []),
     }
     yield row
     write_harness(component, folder)
@@ -75,7 +85,7 @@ def route_nic(
             routed = place_and_route(folder, seed=seed, frequency_mhz=TARGET_MHZ, timeout=60 * minutes)
             row["seeds"][str(seed)] = dataclasses.asdict(routed)
         except ToolStoppedError as error:
-            row["seeds"][str(seed)] = {"stopped": f"stopped after {minutes:.0f} minutes: {progress(error.log)}"}
+            row["seeds"][str(seed)] = {"stopped": f"{progress(error.log)}; {str(error).splitlines()[0].rstrip(':')}"}
         yield row
 
 
@@ -111,6 +121,8 @@ def _render_nic(row: dict[str, Any]) -> Iterator[str]:
     if row["seeds"]:
         yield from ("", "| seed | LUT | FF | CARRY4 | RAMB18 | DSP48 | MHz |", "|---|---|---|---|---|---|---|")
         yield from (_render_seed(seed, figures) for seed, figures in row["seeds"].items())
+    if notes := row.get("notes"):
+        yield from ("", *notes)
     if routed:
         speeds = [figures["frequency_mhz"] for figures in routed]
         slowest = min(routed, key=lambda figures: figures["frequency_mhz"])

@@ -10,7 +10,7 @@ Usage::
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
     python scripts/synth.py --levels              LUT levels and area by hierarchy of the NIC smallest
     python scripts/synth.py --levels full Target  the same of others: NICs by their names, or blocks
-    python scripts/synth.py --artix7              the NIC node placed and routed on an Artix-7, three seeds: an hour
+    python scripts/synth.py --artix7              the NIC node placed and routed on an Artix-7, three seeds: two hours
 
 Blocks are those of ``BLOCKS``.
 """
@@ -304,10 +304,11 @@ def main() -> None:
 
 def route_on_artix7(jobs: list[tuple[str, str]], arguments: argparse.Namespace, console: Console) -> None:
     """Synthesize, place and route NICs. Stores a row whenever a seed has ended."""
+    limits = {"seeds": tuple(arguments.seeds), "minutes": arguments.minutes}
     try:
         for name, family in jobs:
-            nic = NICS[name]
-            for row in route_nic(name, nic, commit(), seeds=tuple(arguments.seeds), minutes=arguments.minutes):
+            before = load().get(family, {}).get(name, {})
+            for row in route_nic(name, NICS[name], before, commit=commit(), **limits):
                 console.print(f"{name} on {family}: {row['seeds'] or row['cells']}")
                 record(name, family, row)
     except OutOfReachError as error:

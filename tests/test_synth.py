@@ -1,5 +1,6 @@
 """``make synth``: its page, its levels of a block, and the tools that it fetches."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -80,10 +81,11 @@ def test_only_a_nic_with_a_routed_seed_is_called_routed():
     assert "### node, synthesized" in lines
     assert "Yosys alone counts 39 LUT (0 % of 134,600), 8 of them LUT RAM," in lines
     assert "73 RAMB18 (10 %)." in lines
-    stopped = {"stopped": "stopped after 2 minutes: placed, 48 MHz estimated before routing"}
-    lines = artix7.render_artix7({"node": {**ROW, "seeds": {"1": stopped}}})
+    stopped = {"stopped": "placed, 48 MHz estimated before routing; nextpnr failed"}
+    lines = artix7.render_artix7({"node": {**ROW, "seeds": {"1": stopped}, "notes": ["The longest path is long."]}})
+    assert lines[-1] == "The longest path is long."
     assert "### node, synthesized" in lines
-    assert "| 1 | | | | | | stopped after 2 minutes: placed, 48 MHz estimated before routing |" in lines
+    assert "| 1 | | | | | | placed, 48 MHz estimated before routing; nextpnr failed |" in lines
 
 
 def test_routed_seeds_give_median_worst_and_the_slowest_path():
@@ -118,10 +120,16 @@ def test_each_seed_is_a_row_whether_it_was_routed_or_stopped(monkeypatch, tmp_pa
     monkeypatch.setattr(artix7, "count_cells", lambda _: {"LUT6": 1})
     monkeypatch.setattr(artix7, "place_and_route", place_and_route)
     monkeypatch.setenv("PATH", "/nowhere")
-    *_, row = artix7.route_nic("node", BUILDS["node"], "abc", seeds=(1, 2), minutes=2)
+    former = {"2": {}, "3": {"frequency_mhz": 55.0}}
+    before = {"rtlil": hashlib.sha256(b"text").hexdigest(), "seeds": former, "notes": ["Long."]}
+    *_, row = artix7.route_nic("node", BUILDS["node"], before, commit="abc", seeds=(1, 2), minutes=2)
     assert row["seeds"]["1"]["frequency_mhz"] == 60.0
-    assert row["seeds"]["2"] == {"stopped": "stopped after 2 minutes: placed, 40 MHz estimated before routing"}
+    assert row["seeds"]["2"] == {"stopped": "placed, 40 MHz estimated before routing; late"}
     assert os.environ["PATH"] == f"{tmp_path}{os.pathsep}/nowhere"
+    assert row["seeds"]["3"] == {"frequency_mhz": 55.0}, "of the same hardware, measured before"
+    assert row["notes"] == ["Long."]
+    (row,) = artix7.route_nic("node", BUILDS["node"], {**before, "rtlil": "other"}, commit="abc", seeds=(), minutes=2)
+    assert (row["seeds"], row["notes"]) == ({}, [])
 
 
 # Tools --------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from bench import (
     batches,
     driver_rate,
     libfabric,
+    limits,
     messages,
     mpi,
     nic,
@@ -153,6 +154,14 @@ def test_one_endpoint_s_small_operations_keep_the_link_busy(operation):
 def test_long_transfers_fill_the_link():
     rates = nic.transfers()
     assert all(rate >= 0.9 * nic.link_rate(operation) for operation, rate in rates.items()), rates
+
+
+def test_a_memory_node_keeps_up_with_gigabit_ethernet_at_the_clock_of_its_limits():
+    """Exact cycles of the RTL, with a model of a host."""
+    transfers = nic.transfers(size=1 << 14, count=8, kind="node")
+    assert min(transfers.values()) * limits.NODE_HZ >= limits.NODE_BYTES_PER_SECOND, transfers
+    atomics = nic.fetching_atomics(count=256, kind="node", most_peers=1)
+    assert max(atomics.values()) * limits.NODE_ATOMICS_PER_SECOND <= limits.NODE_HZ, atomics
 
 
 def test_a_pcie_link_s_own_pace_is_that_of_its_packets():
