@@ -45,6 +45,7 @@ from bench.engine import measure_cells
 from bench.freshness import SOURCES, Record, read_records, sample, written
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
+from bench.netlist import netlist_speed
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import IDLE_GAIN, IDLE_LIMIT, simulation_speed
 from bench.ucp_messages import ucp_message_rates, ucp_transfers
@@ -241,6 +242,14 @@ def simulation(progress: Progress) -> Outcome:
     )
 
 
+def netlist(progress: Progress) -> Outcome:
+    """Measure simulated cycles per second of a synthesized NIC."""
+    progress.add_task("netlist", total=None)
+    speeds = netlist_speed()
+    grid = Grid("simulated cycles per second of CPU time", ("measurement", "figure"), list(speeds.items()))
+    return Outcome(speeds, [grid], min(speeds.values()) >= limits.NETLIST_LIMIT)
+
+
 def model_speed(progress: Progress) -> Outcome:
     """Operations per second of two model NICs, now and before."""
     progress.add_task("model", total=None)
@@ -347,6 +356,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "ucp": ucp_messages,
     "latency": latency,
     "simulation": simulation,
+    "netlist": netlist,
     "model": model_speed,
     "calls": call_costs,
     "driver": driver,

@@ -44,6 +44,7 @@ _PROVIDER = (*_PROCESSES, "driver/amoeba/embed", "driver/amoeba/libfabric/provid
 SOURCES = {
     "latency": ("hw/amoeba_hw/initiator", "hw/amoeba_hw/target", "hw/amoeba_hw/memory", "hw/amoeba_hw/wire"),
     "simulation": ("hw/amoeba_hw", "sim/harness", "sim/amoeba_sim/verilate.py", "sim/amoeba_sim/rtl.py"),
+    "netlist": ("hw/amoeba_hw", "sim/harness", "sim/amoeba_sim/verilate.py", "sim/amoeba_sim/netlist"),
     "model": _NIC_MODEL,
     "calls": (*_LIBFABRIC, "driver/amoeba/openucx/ucp"),
     "driver": (*_NIC_MODEL, *_LIBFABRIC),

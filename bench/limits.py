@@ -1,4 +1,4 @@
-"""Limits of the atomic unit and of the matching of messages, in cycles."""
+"""Limits of the atomic unit and of the matching of messages, in cycles, and of the speed of a netlist."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Op
 
 __all__ = [
-    "LATENCY_BEFORE", "LATENCY_LIMIT", "MESSAGE_LIMITS", "NODE_ATOMICS_PER_SECOND", "NODE_BYTES_PER_SECOND",
-    "NODE_HZ", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit",
+    "LATENCY_BEFORE", "LATENCY_LIMIT", "MESSAGE_LIMITS", "NETLIST_LIMIT", "NODE_ATOMICS_PER_SECOND",
+    "NODE_BYTES_PER_SECOND", "NODE_HZ", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit",
 ]  # fmt: skip
 
 _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
@@ -33,6 +33,9 @@ LATENCY_BEFORE = (0, 259, 267, 274, 533, 542, 555, 811, 815, 828, 1085, 1093, 10
 
 LATENCY_LIMIT = 120
 """Maximum cycles of both NICs in an unloaded fetching atomic, beside host and link."""
+
+NETLIST_LIMIT = 2000
+"""Minimum cycles per second of a netlist in Verilator."""
 
 NODE_HZ = 20_000_000
 """Clock at which a memory node must keep up with gigabit Ethernet, no faster than ``docs/synthesis.md`` has it."""

@@ -19,9 +19,9 @@ from amoeba_model.trace import BusEvent, BusState, Channel, Requester, Stage, Tr
 
 from amoeba_sim.verilate import Waves, nic_library, package_files
 
-__all__ = ["PcieLink", "RtlDevice", "open_rtl"]
+__all__ = ["HOST_LATENCY", "PcieLink", "RtlDevice", "open_rtl"]
 
-_HOST_LATENCY = 250
+HOST_LATENCY = 250
 """Cycles: a microsecond at 250 MHz, about what PCIe takes."""
 _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
@@ -187,7 +187,7 @@ class RtlDevice(SimulatedDevice):
         library: Path,
         *,
         name: str = "rtl",
-        host_latency: int = _HOST_LATENCY,
+        host_latency: int = HOST_LATENCY,
         stall: float = 0.0,
         seed: int = 0,
         trace: bool = False,
@@ -462,7 +462,7 @@ def open_rtl(
     *,
     host: Literal["axi", "pcie"] = "axi",
     link: PcieLink | None = None,
-    host_latency: int = _HOST_LATENCY,
+    host_latency: int = HOST_LATENCY,
     stall: float = 0.0,
     seed: int = 0,
     trace: bool = False,

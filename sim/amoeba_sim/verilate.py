@@ -43,8 +43,9 @@ from amoeba_sim.nic_ports import (
 )
 
 __all__ = [
-    "BuildError", "Port", "Waves", "bounded_analyses", "build_bench", "build_nic", "cache_directory",
-    "harness_sources", "nic_library", "package_files", "ports_of", "remembered_verilog", "verilator_environment",
+    "BuildError", "Port", "Waves", "bounded_analyses", "build_bench", "build_nic", "cache_directory", "cached",
+    "component_key", "harness_sources", "nic_library", "package_files", "ports_of", "remembered_verilog",
+    "verilator_environment",
 ]  # fmt: skip
 
 Waves = Literal["vcd", "fst"]
@@ -123,7 +124,7 @@ def _use(artefact: Path) -> bool:
     return True
 
 
-def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
+def cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
     """Return the artefact ``name`` of the cache; on a miss, ``build`` makes it in an empty folder."""
     artefact = cache_directory() / name
     with _locked(_lock_of(artefact)):
@@ -178,8 +179,8 @@ def _generators() -> list[str]:
     return [metadata.version("amaranth"), os.environ.get("YOSYS") or yosys_version()]
 
 
-def remembered_verilog(make: partial, top: str) -> str:
-    """Return the Verilog of the component from ``make``, elaborated once per content: a NIC takes half a minute.
+def component_key(make: partial, *parts: str) -> str:
+    """Return the digest of the component from ``make``, and of further parts.
 
     Parameters
     ----------
@@ -197,15 +198,23 @@ def remembered_verilog(make: partial, top: str) -> str:
         raise ValueError(f"Expected arguments of {make.func.__name__} that their repr tells apart, got {arguments}")
     beside = Path(inspect.getfile(make.func)).parent.glob("*.py")
     sources = {*package_files("amoeba_hw", "amoeba_model"), *beside}
-    component = (make.func.__module__, make.func.__qualname__, arguments, top)
-    key = _digest(*component, _digest_of_files(sources), *_generators())
+    component = (make.func.__module__, make.func.__qualname__, arguments, *parts)
+    return _digest(*component, _digest_of_files(sources), *_generators())
+
+
+def remembered_verilog(make: partial, top: str) -> str:
+    """Return the Verilog of the component from ``make``, elaborated once per content: a NIC takes half a minute.
+
+    ``make`` is as in :func:`component_key`, which also says what this raises.
+    """
 
     def build(folder: Path) -> Path:
         written = folder / "top.v"
         written.write_text(generate_verilog(make(), top))
         return written
 
-    return _cached(f"verilog-{key}.v", f"elaborating {make.func.__name__}", build).read_text()
+    name = f"verilog-{component_key(make, top)}.v"
+    return cached(name, f"elaborating {make.func.__name__}", build).read_text()
 
 
 # The tools ------------------------------------------------------------------------------------------------
@@ -265,8 +274,16 @@ def verilator_environment() -> dict[str, str]:
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    # Verilator descends into long expressions: it takes as deep a stack as the machine permits.
+    deep = ["sh", "-c", 'ulimit -s "$(ulimit -H -s)"; exec "$@"', "sh", *command]
     result = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        deep,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     if result.returncode != 0:
         tail = "\n".join(result.stdout.splitlines()[-40:])
@@ -287,6 +304,9 @@ class _Effort:
 # fifth faster while it is idle, and a sixth in RandomAccess.
 _BENCH_EFFORT = _Effort("-O1", 1)
 _NIC_EFFORT = _Effort("-O2", 2)
+# A netlist's scalars are thousands of statements in a row, where the compiler's time grows with a function's square.
+_NETLIST_EFFORT = _Effort("-O1", 2)
+_NETLIST_FLAGS = ("--output-split-cfuncs", "500")
 
 
 def _compile(
@@ -376,7 +396,9 @@ _LIBRARY_FLAGS = (
 )  # fmt: skip
 
 
-def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | None = None) -> Path:
+def build_nic(
+    design: Elaboratable | str, top: str = "top", *, waves: Waves | None = None, is_netlist: bool = False
+) -> Path:
     """Compile a NIC and its harness to a shared library with the C interface of ``sim/harness/nic.h``.
 
     Parameters
@@ -388,6 +410,8 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
     waves : str, optional
         The format of waveforms that the library can write; it then runs a little slower. "fst" needs the headers of
         lz4 and zlib.
+    is_netlist : bool
+        Whether the design is a netlist of scalars, which :func:`amoeba_sim.netlist.verilog.netlist_verilog` wrote.
 
     Raises
     ------
@@ -399,17 +423,18 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
     check_nic_ports(ports)
     verilog += registered_inputs(ports, top)
     sources = harness_sources()
-    flags = [*_LIBRARY_FLAGS, *_wave_flags(waves)]
-    key = _digest(verilog, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT))
+    flags = [*_LIBRARY_FLAGS, *_wave_flags(waves), *(_NETLIST_FLAGS if is_netlist else ())]
+    effort = _NETLIST_EFFORT if is_netlist else _NIC_EFFORT
+    key = _digest(verilog, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(effort))
 
     def build(folder: Path) -> Path:
         for source in sources:
             shutil.copy(source, folder)
         (folder / "ports.h").write_text(ports_header(ports))
         units = [path.name for path in sources if path.suffix == ".cpp"]
-        return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
+        return _compile(folder, verilog, BOUNDARY, effort, flags=flags, sources=units, output="nic.so")
 
-    return _cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
+    return cached(f"nic-{key}.so", "compiling the NIC, once for each build", build)
 
 
 def _wave_flags(waves: Waves | None) -> list[str]:
@@ -498,4 +523,4 @@ def build_bench(component: Elaboratable | partial, top: str, *, waves: bool = Fa
             folder, verilog, top, _BENCH_EFFORT, flags=flags, sources=["ports.vlt", main.name], output=top
         )
 
-    return _cached(f"bench-{key}/{top}", f"compiling the testbench of {top}", build)
+    return cached(f"bench-{key}/{top}", f"compiling the testbench of {top}", build)

@@ -49,7 +49,7 @@ class EndpointExecutor:
     Parameters
     ----------
     fabric : Fabric
-        At least two NICs.
+        At least two NICs; the second one needs no initiator.
     vector : int
         Rows per request: consecutive elements of one vector atomic.
     offset : int
@@ -77,7 +77,8 @@ class EndpointExecutor:
             self._sides = [_Side(fabric, self._exits, cswap_by_bits=by_bits) for by_bits in (False, True)]
             for side in self._sides:
                 side.peers.insert(target.getname())
-                addresses.insert(side.endpoint.getname())
+                if fabric.nics[1].parameters.peers:
+                    addresses.insert(side.endpoint.getname())
             self._exits = self._exits.pop_all()
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from amoeba.nic import watching
 
 __all__ = [
     "DEVICE_KINDS",
+    "NETLIST_KINDS",
     "SIMULATED_KINDS",
     "attach",
     "default_build",
@@ -38,27 +39,30 @@ _RTL_KINDS: dict[str, dict[str, str]] = {"rtl": {}, "rtl+pcie": {"host": "pcie"}
 """Kinds of the hardware in Verilator, each with the arguments of open_rtl that make it."""
 SIMULATED_KINDS = ("model", *_RTL_KINDS)
 """All kinds of simulated NICs. A NIC behind vfio-pci is named by its address: ``pcie:0000:01:00.0``."""
+_NETLIST = "netlist:"
+NETLIST_KINDS = (f"{_NETLIST}node",)
+"""Kinds of netlists of an FPGA's cells in Verilator, each by the named build that is synthesized."""
 _PCIE = "pcie:"
 
 
 def is_kind(kind: str) -> bool:
     """Return whether :func:`open_device` takes a kind, as far as is known without opening the device."""
-    return kind in SIMULATED_KINDS or kind.startswith(_PCIE)
+    return kind in SIMULATED_KINDS or kind in NETLIST_KINDS or kind.startswith(_PCIE)
 
 
 def known_kinds() -> str:
     """List the kinds that :func:`is_kind` accepts, for messages and help."""
-    return f"{', '.join(SIMULATED_KINDS)} or pcie:ADDRESS"
+    return f"{', '.join((*SIMULATED_KINDS, *NETLIST_KINDS))} or pcie:ADDRESS"
 
 
 def has_waveforms(kind: str) -> bool:
-    """Return whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
-    return simulates_hardware(kind)
+    """Return whether devices of a kind write waveforms of named signals, if ``rtl_options`` have ``waves``."""
+    return kind in _RTL_KINDS
 
 
 def simulates_hardware(kind: str) -> bool:
     """Return whether devices of a kind are built from the hardware's sources, as the simulator does."""
-    return kind in _RTL_KINDS
+    return kind in _RTL_KINDS or kind in NETLIST_KINDS
 
 
 def speaks_packets(kind: str) -> bool:
@@ -161,12 +165,13 @@ def open_device(
     kind : str
         ``model``: the specification as a program. ``rtl``: the hardware in Verilator, which is built first if
         necessary; needs the extra ``sim``. ``rtl+pcie``: the same with its PCI Express
-        endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: the
-        vfio-pci device at that address of the PCI bus; ``parameters`` are its own.
+        endpoint, which speaks transaction layer packets with the simulated host. ``netlist:node``: the hardware
+        synthesized for an Artix-7, its cells in Verilator; ``parameters`` are those of the build ``node``.
+        ``pcie:0000:01:00.0``: the vfio-pci device at that address of the PCI bus; ``parameters`` are its own.
     parameters : NicParameters
         Default: the build that the environment variable ``AMOEBA_BUILD`` names, or the full one.
     rtl_options : mapping
-        Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
+        Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; the model and real NICs ignore them.
 
     Raises FI_EINVAL for an unknown kind, and FI_ENOSYS when the simulation is not installed. A NIC on PCI Express
     raises FI_ENODEV, FI_EBUSY, FI_EACCES or FI_ENOSYS; the message says what to do.
@@ -176,22 +181,45 @@ def open_device(
 
         return ModelDevice(parameters or default_parameters())
     if kind in _RTL_KINDS:
-        options = _rtl_defaults | dict(rtl_options or {})
-        for name, value in _RTL_KINDS[kind].items():
-            if options.setdefault(name, value) != value:
-                raise fabric_error(
-                    Errno.FI_EINVAL, f"the {name} of {kind} is {value}, rtl_options say {name}={options[name]!r}"
-                )
-        try:
-            from amoeba_sim.rtl import open_rtl
-
-            return cast(SimulatedDevice, open_rtl(parameters or default_parameters(), **options))
-        except ImportError as error:
-            raise fabric_error(
-                Errno.FI_ENOSYS, f"the {kind} device needs the simulator: {installation('sim')} ({error})"
-            ) from error
+        return _open_rtl(kind, parameters or default_parameters(), _rtl_defaults | dict(rtl_options or {}))
+    if kind in NETLIST_KINDS:
+        return _open_netlist(kind, parameters, _rtl_defaults | dict(rtl_options or {}))
     if kind.startswith(_PCIE):
         from amoeba.devices.pcie.device import PcieDevice
 
         return PcieDevice(kind.removeprefix(_PCIE))
     raise fabric_error(Errno.FI_EINVAL, f"a device is one of {known_kinds()}, got {kind!r}")
+
+
+def _open_rtl(kind: str, parameters: NicParameters, options: dict[str, Any]) -> Device:
+    for name, value in _RTL_KINDS[kind].items():
+        if options.setdefault(name, value) != value:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"the {name} of {kind} is {value}, rtl_options say {name}={options[name]!r}"
+            )
+    with _simulator_for(kind):
+        from amoeba_sim.rtl import open_rtl
+
+        return cast(SimulatedDevice, open_rtl(parameters, **options))
+
+
+def _open_netlist(kind: str, parameters: NicParameters | None, options: dict[str, Any]) -> Device:
+    build = kind.removeprefix(_NETLIST)
+    own = named_build(build)
+    if parameters not in (None, own):
+        raise fabric_error(Errno.FI_EINVAL, f"{kind} is the build {build}, and has no other parameters")
+    with _simulator_for(kind):
+        from amoeba_sim.netlist.device import open_netlist
+
+        return cast(SimulatedDevice, open_netlist(own, **options))
+
+
+@contextlib.contextmanager
+def _simulator_for(kind: str) -> Iterator[None]:
+    """Raise FI_ENOSYS where the block cannot import the simulator."""
+    try:
+        yield
+    except ImportError as error:
+        raise fabric_error(
+            Errno.FI_ENOSYS, f"the {kind} device needs the simulator: {installation('sim')} ({error})"
+        ) from error

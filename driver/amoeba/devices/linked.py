@@ -28,7 +28,14 @@ from amoeba_model.wire.uet import UDP_PORT
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.devices.devices import SIMULATED_KINDS, attach, default_parameters, environment_set, open_device
+from amoeba.devices.devices import (
+    NETLIST_KINDS,
+    SIMULATED_KINDS,
+    attach,
+    default_parameters,
+    environment_set,
+    open_device,
+)
 from amoeba.nic.nic import Nic, Retransmission
 
 __all__ = [
@@ -85,7 +92,7 @@ def open_network(
     port, 4793. ``arithmetic`` is as in :class:`UdpNetwork`. Raises FI_EINVAL for an invalid environment, and
     DeviceError if the address cannot be listened at.
     """
-    if network_setting() == "uet" and kind in SIMULATED_KINDS:
+    if network_setting() == "uet" and kind in SIMULATED_KINDS + NETLIST_KINDS:
         try:
             return UetNetwork(host, port or UDP_PORT, latency=latency, impairments=impairments)
         except DeviceError as error:

@@ -4,11 +4,14 @@ Covers ``devices/devices.py``.
 """
 
 import re
+import sys
 
 import numpy as np
 import pytest
 from amoeba import FabricError, open_cluster, open_device
+from amoeba.core.errno import Errno
 from amoeba.devices.devices import (
+    NETLIST_KINDS,
     SIMULATED_KINDS,
     has_waveforms,
     is_kind,
@@ -17,6 +20,7 @@ from amoeba.devices.devices import (
     speaks_packets,
 )
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import BUILDS
 from amoeba_tools.cli import app
 from typer.testing import CliRunner
 
@@ -26,18 +30,35 @@ from tests.support.pcie_rtl import SMALL
 
 def test_what_is_built_from_the_hardware_is_known():
     assert SIMULATED_KINDS == ("model", "rtl", "rtl+pcie")
-    assert [kind for kind in SIMULATED_KINDS if simulates_hardware(kind)] == ["rtl", "rtl+pcie"]
+    assert NETLIST_KINDS == ("netlist:node",)
+    hardware = [kind for kind in SIMULATED_KINDS + NETLIST_KINDS if simulates_hardware(kind)]
+    assert hardware == ["rtl", "rtl+pcie", "netlist:node"]
     assert [kind for kind in SIMULATED_KINDS if speaks_packets(kind)] == ["rtl+pcie"]
     assert not any(map(speaks_packets, ("pcie:0000:01:00.0", "abacus")))
-    assert [kind for kind in SIMULATED_KINDS if has_waveforms(kind)] == ["rtl", "rtl+pcie"]
-    assert all(map(is_kind, (*SIMULATED_KINDS, "pcie:0000:01:00.0")))
-    assert not any(map(is_kind, ("", "pcie", "model+pcie", "rtl+", "rtl,model")))
+    assert [kind for kind in SIMULATED_KINDS + NETLIST_KINDS if has_waveforms(kind)] == ["rtl", "rtl+pcie"]
+    assert all(map(is_kind, (*SIMULATED_KINDS, *NETLIST_KINDS, "pcie:0000:01:00.0")))
+    assert not any(map(is_kind, ("", "pcie", "model+pcie", "rtl+", "rtl,model", "netlist", "netlist:full")))
 
 
-@pytest.mark.parametrize("kind", ["abacus", "model+pcie", ""])
+@pytest.mark.parametrize("kind", ["abacus", "model+pcie", "", "netlist:full"])
 def test_other_names_are_refused_with_those_that_there_are(kind):
-    with pytest.raises(FabricError, match=re.escape(f"is one of model, rtl, rtl+pcie or pcie:ADDRESS, got {kind!r}")):
+    says = f"is one of model, rtl, rtl+pcie, netlist:node or pcie:ADDRESS, got {kind!r}"
+    with pytest.raises(FabricError, match=re.escape(says)):
         open_device(kind)
+
+
+def test_a_netlist_has_the_parameters_of_its_build_alone():
+    with pytest.raises(FabricError, match="netlist:node is the build node, and has no other parameters"):
+        open_device("netlist:node", BUILDS["tiny"])
+
+
+def test_without_the_simulator_the_error_says_how_to_install_it(monkeypatch):
+    for kind, module in (("rtl", "amoeba_sim.rtl"), ("netlist:node", "amoeba_sim.netlist.device")):
+        monkeypatch.setitem(sys.modules, module, None)
+        says = rf"the {kind} device needs the simulator: .*pip install '.\[sim\]'"
+        with pytest.raises(FabricError, match=says) as refused:
+            open_device(kind)
+        assert refused.value.fi_errno is Errno.FI_ENOSYS
 
 
 def test_the_host_of_a_name_is_not_changed_by_options():

@@ -1,27 +1,19 @@
 """Memory nodes: others reach their memory, and they send nothing but answers and receive no messages."""
 
 import contextlib
-import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from amoeba import (
-    AddressVector,
     AtomicMsg,
     BindFlags,
     Caps,
-    CompletionQueue,
     CqFormat,
-    Domain,
-    Endpoint,
     EpType,
     ErrorAvailableError,
-    Fabric,
     FabricError,
-    MemoryRegion,
     MrAccess,
     Op,
     OpFlags,
@@ -35,10 +27,7 @@ from amoeba import (
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ArgumentError, ArgumentTypeError
 from amoeba.nic.address import EndpointAddress
-from amoeba_model.atomic.matrix import COMPARE_OPS
-from amoeba_model.impairments import PERFECT, Impairments
-from amoeba_model.opcodes import Form
-from amoeba_model.parameters import BUILDS
+from amoeba_model.impairments import Impairments
 from amoeba_model.registers import DOORBELL_PAGE, DOORBELL_REGISTERS, Counter, bar_blocks
 from amoeba_model.wire.codec import FrameHeader, encode
 from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
@@ -46,55 +35,8 @@ from amoeba_tools.cli.app import app
 from typer.testing import CliRunner
 
 from tests.support import uet_packets as uet
+from tests.support.memory_nodes import HOST, NODE, WORDS, Pair, pair_of, program
 from tests.support.uet_endpoint import Initiator
-
-T = TypeVar("T")
-HOST, NODE = BUILDS["tiny"], BUILDS["node"]
-DTYPES = {cell.datatype: np.dtype(cell.datatype.name.removeprefix("FI_").lower()) for cell in NODE.cells()}
-WORDS = 64
-
-
-@dataclass
-class Pair:
-    """A host, and a memory node with a region of WORDS 64-bit numbers."""
-
-    fabric: Fabric
-    memory: np.ndarray[Any, Any]
-    region: MemoryRegion
-    endpoint: Endpoint
-    queue: CompletionQueue[Any]
-    node: int
-    domain: Domain
-    """The node's own, of the region."""
-    addresses: AddressVector
-    """The node's own."""
-    passive: Endpoint
-    """The node's own."""
-    keep: Callable[[T], T]
-    """Holds what a test opens until the fabric has closed it."""
-
-
-@contextlib.contextmanager
-def pair_of(kind: str, impairments: Impairments = PERFECT) -> Iterator[Pair]:
-    """``kind``: the node's; the host is a model."""
-    with open_cluster(
-        ("model", kind), (HOST, NODE), impairments=impairments, rtl_options={"host_latency": 40}
-    ) as fabric:
-        own, other = fabric.domain(0), fabric.domain(1)
-        memory = np.zeros(WORDS, np.uint64)
-        region = other.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
-        queue, addresses = own.cq_open(), own.av_open()
-        endpoint = own.endpoint(cq=queue, av=addresses)
-        passive_queue, passive_addresses = other.cq_open(), other.av_open()
-        passive = other.endpoint(cq=passive_queue, av=passive_addresses)
-        node = addresses.insert(passive.getname())
-        kept: list[object] = [own, other, passive_queue]
-
-        def keep(thing: T) -> T:
-            kept.append(thing)
-            return thing
-
-        yield Pair(fabric, memory, region, endpoint, queue, node, other, passive_addresses, passive, keep)
 
 
 @pytest.fixture(params=["model", "rtl"], ids=["specification", "hardware"])
@@ -106,36 +48,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 def pair() -> Iterator[Pair]:
     with pair_of("model") as opened:
         yield opened
-
-
-def program(pair: Pair, seed: int) -> list[bytes]:
-    """Random WRITEs, READs and atomics of every cell; returns all that came back, then the node's memory."""
-    generator = random.Random(seed)
-    found: list[bytes] = []
-    cells = [cell for cell in NODE.cells() if cell.form is not Form.BASE or cell.op not in COMPARE_OPS]
-    generator.shuffle(cells)
-    for cell in cells:
-        offset = 8 * generator.randrange(WORDS - 4)
-        place = pair.node, pair.region.address + offset, pair.region.key
-        data, expected = (np.frombuffer(generator.randbytes(32), DTYPES[cell.datatype]) for _ in range(2))
-        result = np.zeros_like(data)
-        if cell.form is Form.BASE:
-            pair.endpoint.atomic(data, *place, cell.op)
-        elif cell.form is Form.FETCH:
-            pair.endpoint.fetch_atomic(data, result, *place, cell.op)
-        else:
-            pair.endpoint.compare_atomic(data, expected, result, *place, cell.op)
-        pair.queue.sread(1)
-        found.append(result.tobytes())
-        length = generator.randrange(1, 33)
-        buffer = bytearray(length)
-        if generator.randrange(2):
-            pair.endpoint.write(generator.randbytes(length), *place)
-        else:
-            pair.endpoint.read(buffer, *place)
-        pair.queue.sread(1)
-        found.append(bytes(buffer))
-    return [*found, pair.memory.tobytes()]
 
 
 @pytest.mark.timeout(1200)
@@ -294,7 +206,6 @@ def test_each_message_to_it_ends_with_an_error_and_nothing_else_is_lost(kind):
         counters = pair.fabric.nics[1].counters()
     assert counters[Counter.REFUSED_REQUESTS] == len(MESSAGES)
     assert counters[Counter.MESSAGES_MATCHED] == counters[Counter.MESSAGES_UNEXPECTED] == 0
-
 
 
 @pytest.mark.timeout(1200)
