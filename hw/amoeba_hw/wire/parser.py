@@ -56,9 +56,9 @@ class FrameParser(wiring.Component):
     ::
 
         stage     arrived              held                        judged
-        work      CRC: matrix times    headers complete: shape,    CRC register complete:
-                  beat                 lengths, addresses;         verdict
-                                       payload realigned
+        work      CRC: matrix times    headers complete: lengths,  CRC register complete:
+                  beat; shape and      addresses; payload          verdict
+                  length of payload    realigned
     """
 
     def __init__(self, parameters):
