@@ -154,13 +154,14 @@ class KeptReceivesSpec(wiring.Component):
             # What was found is there when its message is matched.
             Assert(~(is_first & self.settle) | present),
             # A search is about what those before have left, and is not put off for anything else.
-            Assert(dut.searches.valid == (dut.question.valid & (on_the_way == 0))),
+            Assert(dut.searches.valid == (in_question & (on_the_way == 0))),
             Assert(~replied | (dut.question.valid & (dut.reply.found == present))),
             Assert(dut.searches.valid | ~replied),
             # Receive descriptors do not wait for anything else, either.
             Assert(dut.keeps == (is_next | is_first)),
             # For the induction: how the component counts, and whose turn it is.
             Assert(registers["on_the_way"] == on_the_way),
+            Assert(registers["asks"] == in_question),
             Assert(on_the_way <= _MAX_MESSAGES),
             Assert(~(is_next | is_first) | present),
             Assert(~(is_next & (is_first | in_question | (on_the_way != 0)))),

@@ -32,7 +32,8 @@ class KeptReceives(wiring.Component):
     keeps : Out(1)
         No receive descriptor may be done now.
 
-    The reply comes in the cycle in which its search is taken.
+    The search is offered one cycle after the question at the earliest, and the reply comes in the cycle in which the
+    search is taken.
     """
 
     question: In(RECEIVE_QUESTION)
@@ -47,9 +48,14 @@ class KeptReceives(wiring.Component):
         m = Module()
         on_the_way = Signal(range(_ON_THE_WAY))
         search, question = self.searches.p, self.question
-        m.d.sync += on_the_way.eq(on_the_way + self.accepted - self.settled)
+        asks = Signal()
+        """The question stays, and has no reply yet: it is known late in its first cycle."""
+        m.d.sync += [
+            on_the_way.eq(on_the_way + self.accepted - self.settled),
+            asks.eq(question.valid & ~self.reply.valid),
+        ]
         m.d.comb += [
-            self.searches.valid.eq(question.valid & (on_the_way == 0)),
+            self.searches.valid.eq(asks & (on_the_way == 0)),
             search.context.eq(question.context),
             *(
                 search.key[name].eq(question[name])

@@ -9,7 +9,7 @@ from amoeba_hw.byte_order import SWAP_BITS, swap_bytes
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import CUT, Realign
 from amoeba_hw.request_records import OPERAND_JOB
-from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
+from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer, connect_streams
 
 __all__ = ["OperandSplitter"]
 
@@ -30,6 +30,7 @@ class OperandSplitter(wiring.Component):
     jobs : OPERAND_JOB stream
         One for each payload, in order. The payload must have the bytes of the parts.
     payload : :func:`packet_beat` stream
+        Its ``ready`` comes from a register.
     operands, compares : :func:`packet_beat` streams
         One beat per cycle each, little-endian: the payload is permuted by its job's ``swap``, and then cut. A
         consumer may wait for both: compare values may stand behind all operands, so the queue of operands holds a
@@ -62,8 +63,10 @@ class OperandSplitter(wiring.Component):
         m.submodules.compare_cutter = compare_cutter = Realign(width)
         m.submodules.waiting = waiting = Queue(self._beat, self._parameters.payload // self._parameters.beat_bytes)
         m.submodules.first_compare = first_compare = RegisterSlice(self._beat)
+        m.submodules.payload_skid = payload = SkidBuffer(self._beat)
         self._elaborate_jobs(m, uses, {"operand": operand_cuts, "compare": compare_cuts})
-        self._elaborate_fork(m, uses, {"operand": operand_cutter, "compare": compare_cutter})
+        connect_streams(m, flipped(self.payload), payload.i)
+        self._elaborate_fork(m, payload.o, uses, {"operand": operand_cutter, "compare": compare_cutter})
         connect_streams(m, operand_cuts.o, operand_cutter.cuts)
         connect_streams(m, compare_cuts.o, compare_cutter.cuts)
         connect_streams(m, operand_cutter.o, waiting.i)
@@ -88,9 +91,8 @@ class OperandSplitter(wiring.Component):
                 queue.i.p.eq(job[name]),
             ]
 
-    def _elaborate_fork(self, m, uses, cutters):
+    def _elaborate_fork(self, m, payload, uses, cutters):
         """Each beat goes to every part that the job has, to each as soon as it is ready."""
-        payload = self.payload
         done = uses.o.valid
         swapped = swap_bytes(m, "payload", payload.p.data, uses.o.p.swap)
         for name, cutter in cutters.items():

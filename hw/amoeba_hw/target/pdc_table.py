@@ -84,7 +84,8 @@ class PdcTable(wiring.Component):
         The request may need a slot: only with ``event_reserve``. A tagged atomic and a message of several packets
         need none, a rendezvous always one, and any other message unless it meets a receive.
     receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
-        Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
+        Whether a message that could be accepted but for a slot meets a receive. If so it is accepted in the cycle
+        after the reply, else refused with it. The reply does not depend on the question in the same cycle.
     message_accepted : Out(1)
         Pulse: ``sequenced`` has a message in the next cycle that is not dropped.
     checked : CHECK_REPORT, In
@@ -415,15 +416,9 @@ class PdcTable(wiring.Component):
 
     def _elaborate_question(self, m):
         """Nothing else is in the way of the message: it waits here until it is known where it can go."""
-        packet, question, reply = self._current, self.receive_question, self.receive_reply
-        m.d.comb += question.valid.eq(1)
-        with m.If(reply.valid):
-            m.d.sync += [
-                self._in_question.eq(0),
-                self._receive_kept.eq(reply.found),
-                self._blocked.eq(~reply.found),
-            ]
+        packet, question = self._current, self.receive_question
         m.d.comb += [
+            question.valid.eq(1),
             question.context.eq(self._receiver),
             question.tagged.eq(~packet.opcode.matches(*_UNTAGGED)),
             question.tag.eq(packet.memory_key),
@@ -434,7 +429,8 @@ class PdcTable(wiring.Component):
 
     def _elaborate_departure(self, m, verdict, leaves):
         """To all that it concerns at once; none of them sees it twice."""
-        free = ~self.sequenced.valid | self.sequenced.ready
+        # The next packet is judged two cycles later: nothing is gained by the consumer's ready.
+        free = ~self.sequenced.valid
         m.d.comb += [
             self.nacks.valid.eq(verdict.nack & free),
             self.duplicates.valid.eq(verdict.duplicate & free),
@@ -442,8 +438,14 @@ class PdcTable(wiring.Component):
         ]
 
     def _elaborate_rules(self, m, entry, rules, closing, idle):
-        packet = self._current
+        packet, reply = self._current, self.receive_reply
         view = Signal(PACKET_VIEW)
+        with m.If(reply.valid):
+            m.d.sync += [
+                self._in_question.eq(0),
+                self._receive_kept.eq(reply.found),
+                self._blocked.eq(~reply.found),
+            ]
         m.d.sync += [view[name].eq(value) for name, value in packet_view(packet, self._window).items()]
         m.d.comb += [
             # A packet is judged two cycles after it was taken, or later.
@@ -453,7 +455,8 @@ class PdcTable(wiring.Component):
             closing.refused.eq(self._refused),
             rules.available.eq((~self._used & ~self._refused).any() | ~closing.empty | idle.has_second),
             self._evictable.eq(Mux(closing.empty, idle.second, closing.first)),
-            rules.blocked.eq(self._blocked | (self._end_blocked & self._data_pending)),
+            # A message that meets nothing is refused in the cycle of the reply.
+            rules.blocked.eq(self._blocked | (reply.valid & ~reply.found) | (self._end_blocked & self._data_pending)),
             self._data_pending.eq(rules.known & entry.state.data_pending),
             self._has_event.eq(self._event_open | (self._end_open & self._data_pending)),
         ]

@@ -11,6 +11,7 @@ from amoeba_hw.host.ring_writer import RingWriter
 from amoeba_hw.interfaces import (
     CONTEXT,
     COUNT_ORDER,
+    DMA_COMMAND,
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
@@ -27,8 +28,8 @@ from amoeba_hw.interfaces import (
 )
 from amoeba_hw.messages.absent import AbsentMatcher
 from amoeba_hw.messages.matcher import Matcher
-from amoeba_hw.request_records import ADVANCES, DUPLICATE, NACK
-from amoeba_hw.stream import Queue, SkidBuffer, connect_streams
+from amoeba_hw.request_records import ADVANCES, CHECKED_REQUEST, DUPLICATE, NACK
+from amoeba_hw.stream import HalfRateSlice, Queue, RegisterSlice, SkidBuffer, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_sender import AnswerSender
@@ -187,6 +188,10 @@ class Target(wiring.Component):
         m.submodules.sender = sender = AnswerSender(parameters)
         m.submodules.replayer = replayer = Replayer(parameters)
         m.submodules.merger = merger = ResponseMerger(parameters.data_width)
+        m.submodules.answered = answered = SkidBuffer(FRAME_HEADER)
+        # Replayed answers are rare, and may take longer.
+        m.submodules.replayed = replayed = HalfRateSlice(FRAME_HEADER)
+        m.submodules.merged_payload = merged_payload = RegisterSlice(packet_beat(parameters.data_width))
         m.submodules.nacks = nacks = Queue(NACK, _NACKS)
         m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
         for producer, consumer in (
@@ -195,13 +200,16 @@ class Target(wiring.Component):
             (results.o, collector.results),
             (collector.complete, sender.answers),
             (duplicates.o, replayer.duplicates),
-            (sender.responses, merger.answers),
+            (sender.responses, answered.i),
+            (answered.o, merger.answers),
             (collector.payload, merger.answer_payload),
-            (replayer.responses, merger.replays),
+            (replayer.responses, replayed.i),
+            (replayed.o, merger.replays),
             (replayer.payload, merger.replay_payload),
             (nacks.o, merger.nacks),
             (merger.responses, flipped(self.responses)),
-            (merger.response_payload, flipped(self.response_payload)),
+            (merger.response_payload, merged_payload.i),
+            (merged_payload.o, flipped(self.response_payload)),
         ):
             connect_streams(m, producer, consumer)
         self._elaborate_checks(m, pdcs, receivers, matcher, collector)
@@ -216,7 +224,8 @@ class Target(wiring.Component):
         self._elaborate_answer_memory(m, collector, sender, replayer)
         for said, kept in ((pdcs.duplicates, duplicates.i), (pdcs.nacks, nacks.i)):
             # Nothing new waits for what was received again, or was refused.
-            m.d.comb += [kept.valid.eq(said.valid), kept.p.eq(said.p), said.ready.eq(1)]
+            m.d.comb += said.ready.eq(1)
+            m.d.sync += [kept.valid.eq(said.valid), kept.p.eq(said.p)]
         m.d.comb += [
             self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
             self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
@@ -233,13 +242,17 @@ class Target(wiring.Component):
         """From the packets that are accepted to what the memory engine does."""
         m.submodules.keys = keys = KeyTable(self._parameters.keys)
         m.submodules.checker = checker = RequestChecker(self._parameters)
+        m.submodules.checked_skid = checked = SkidBuffer(CHECKED_REQUEST)
+        m.submodules.matched_skid = matched = SkidBuffer(CHECKED_REQUEST)
         m.submodules.splitter = splitter = OperandSplitter(self._parameters)
         m.submodules.waiting = waiting = Queue(MEMORY_REQUEST, _MEMORY_REQUESTS)
         for producer, consumer in (
             (pdcs.sequenced, keys.requests),
             (flipped(self.key_stores), keys.stores),
             (keys.located, checker.located),
-            (checker.checked, matcher.checked),
+            (checker.checked, checked.i),
+            (checked.o, matcher.checked),
+            (matcher.matched, matched.i),
             (waiting.o, flipped(self.memory_requests)),
             (splitter.operands, flipped(self.operands)),
             (splitter.compares, flipped(self.compares)),
@@ -254,7 +267,7 @@ class Target(wiring.Component):
         ]
         self._elaborate_report(m, checker.checked, pdcs)
         passages = self._elaborate_payloads(m, splitter.payload)
-        self._elaborate_dispatch(m, matcher.matched, splitter.jobs, passages, waiting.i, collector.answers)
+        self._elaborate_dispatch(m, matched.o, splitter.jobs, passages, waiting.i, collector.answers)
 
     def _elaborate_payloads(self, m, ordered):
         """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
@@ -411,12 +424,16 @@ class Target(wiring.Component):
         m.submodules.answer_store = store = AnswerStore(*sizes)
         m.submodules.writer = writer = PackedWriter(width)
         m.submodules.reader = reader = PackedReader(width, depth=2)
+        m.submodules.answer_commands = commands = HalfRateSlice(DMA_COMMAND)
+        m.submodules.answer_requests = requests = HalfRateSlice(READ_REQUEST)
         for producer, consumer in (
             (collector.copy_commands, writer.commands),
             (collector.copies, writer.packets),
             (writer.writes, flipped(self.answer_writes)),
-            (replayer.commands, reader.commands),
-            (reader.requests, flipped(self.answer_reads)),
+            (replayer.commands, commands.i),
+            (commands.o, reader.commands),
+            (reader.requests, requests.i),
+            (requests.o, flipped(self.answer_reads)),
             (flipped(self.answer_data), reader.answers),
             (reader.packets, replayer.packets),
         ):

@@ -59,9 +59,9 @@ class FrameParser(wiring.Component):
     ::
 
         stage     arrived              held                        judged
-        work      CRC: matrix times    headers complete: shape,    CRC register complete:
-                  beat                 lengths, addresses;         verdict
-                                       payload realigned
+        work      CRC: matrix times    headers complete: lengths,  CRC register complete:
+                  beat; shape and      addresses; payload          verdict
+                  length of payload    realigned
     """
 
     def __init__(self, parameters):
@@ -97,6 +97,8 @@ class FrameParser(wiring.Component):
         """The held beat moves on: the next one is there, or none follows."""
         self._headers = Signal(data.ArrayLayout(parameters.data_width, -(-HEADER_MAXIMUM // self._line_bytes)))
         """First beats of the frame, up to the held one."""
+        self._coming = Signal.like(self._headers)
+        """The same in the next cycle: the arrived beat included."""
         self._product = Signal(32)
         self._product_counts = Signal()
         self._register = Signal(32)
@@ -130,6 +132,8 @@ class FrameParser(wiring.Component):
         with m.If(taken):
             m.d.sync += self._arrived.eq(self.frames.p)
         # The beat in ``arrived`` always moves on: either ``held`` is empty, or this is what it waits for.
+        m.d.comb += self._coming.eq(self._headers)
+        m.d.sync += self._headers.eq(self._coming)
         with m.If(self._arrived_valid):
             m.d.sync += [
                 self._held.eq(self._arrived),
@@ -141,20 +145,21 @@ class FrameParser(wiring.Component):
             with m.Switch(self._arrived_index):
                 for index in range(len(self._headers)):
                     with m.Case(index):
-                        m.d.sync += self._headers[index].eq(self._arrived.data)
+                        m.d.comb += self._coming[index].eq(self._arrived.data)
         with m.If(self._arrived_valid | self._leaves):
             m.d.sync += self._held_valid.eq(self._arrived_valid)
 
     def _elaborate_shape(self, m):
-        """SHAPE of the held frame, payload's length, and whether that is negative."""
-        prologue = self._fields["pds_request"]
-        atomic = is_atomic_opcode(self._fields["ses_request"]["opcode"])
+        """SHAPE of the held frame, payload's length, and whether that is negative: registers, as the headers are."""
+        fields = parse_headers(Cat(*self._coming))
+        prologue = fields["pds_request"]
+        atomic = is_atomic_opcode(fields["ses_request"]["opcode"])
 
         def is_kind(kind, following):
             return (prologue["type"] == int(kind)) & (prologue["next_header"] == int(following))
 
-        shape = Signal(SHAPE)
-        difference = Signal(17)
+        shape, held_shape = Signal(SHAPE), Signal(SHAPE)
+        difference, held_difference = Signal(17), Signal(17)
         is_request = is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.REQUEST_STD)
         m.d.comb += [
             shape.ack.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.NONE)),
@@ -171,11 +176,10 @@ class FrameParser(wiring.Component):
                 & prologue["next_header"].matches(*(int(kind) for kind in _CONTROL_TYPES))
             ),
             shape.return_data.eq(is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.RESPONSE_DATA)),
-            difference.eq(
-                self._fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)
-            ),
+            difference.eq(fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)),
         ]
-        return shape, difference[:14], difference[16]
+        m.d.sync += [held_shape.eq(shape), held_difference.eq(difference)]
+        return held_shape, held_difference[:14], held_difference[16]
 
     def _elaborate_register(self, m):
         """Compute the CRC register up to the packet's end, and how many zero bytes came after it."""

@@ -23,8 +23,8 @@ FAULTS = {
     "a receive is looked for before the messages in front have been matched": (
         kept_receives,
         "KeptReceives",
-        "question.valid & (on_the_way == 0)",
-        "question.valid",
+        "asks & (on_the_way == 0)",
+        "asks",
     ),
     "receive descriptors are done while a receive is kept": (
         kept_receives,

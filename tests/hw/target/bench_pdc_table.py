@@ -51,7 +51,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
             senders.learn(name, header, bench.send(header), bench.rules)
         await bench.settle()
         await bench.check_views()
-        if random.random() < 0.3:
+        if random.random() < 0.5:
             await bench.fall_late()
         if random.random() < 0.15:
             await bench.expel(random.randrange(PDCS))
