@@ -52,7 +52,7 @@ def route_nic(
     """Synthesize a NIC, then place and route it with each seed. Yields its row after each.
 
     The row of seeds that ended before the limit has their figures; of others it says how far they got. Other seeds
-    and the notes of the row ``before`` stay if it has the same RTLIL.
+    of the row ``before`` stay if it has the same RTLIL, its notes do not.
 
     Raises
     ------
@@ -67,7 +67,6 @@ def route_nic(
     folder.mkdir(parents=True, exist_ok=True)
     text = write_netlist(component, folder)
     rtlil = hashlib.sha256(text.encode()).hexdigest()
-    kept = before if before.get("rtlil") == rtlil else {}
     row: dict[str, Any] = {
         "commit": commit,
         "rtlil": rtlil,
@@ -75,8 +74,7 @@ def route_nic(
         "yosys": yosys_version(),
         "nextpnr": versions[ROUTER],
         "cells": count_cells(folder),
-        "seeds": kept.get("seeds", {}),
-        "notes": kept.get("notes", []),
+        "seeds": before["seeds"] if before.get("rtlil") == rtlil else {},
     }
     yield row
     write_harness(component, folder)
