@@ -113,23 +113,16 @@ def _carry(cell: _Cell) -> Iterator[str]:
 
 # Registers ------------------------------------------------------------------------------------------------
 
-_REGISTERS = {
-    # The pin that sets the register, its value then, and whether it waits for the clock.
-    "FDRE": ("R", "1'b0", True),
-    "FDSE": ("S", "1'b1", True),
-    "FDCE": ("CLR", "1'b0", False),
-    "FDPE": ("PRE", "1'b1", False),
-}
+_REGISTERS = {"FDRE": ("R", "1'b0"), "FDSE": ("S", "1'b1")}
+"""By type: the pin that sets the register at an edge of its clock, and its value then."""
 
 
 def _registers(cells: list[_Cell]) -> Iterator[str]:
     """Write registers, those of the same clock, enable and resets in one block."""
     blocks: dict[tuple[str, ...], list[_Cell]] = defaultdict(list)
     for cell in cells:
-        reset, value, is_synchronous = _REGISTERS[cell.type]
+        reset, value = _REGISTERS[cell.type]
         edge = f"{'negedge' if cell.inverted('C') else 'posedge'} {_net(cell.connections['C'][0])}"
-        if not is_synchronous:
-            edge += f", {'negedge' if cell.inverted(reset) else 'posedge'} {_net(cell.connections[reset][0])}"
         blocks[edge, cell.net(reset), value, cell.net("CE", "1")].append(cell)
     for (edge, reset, value, enable), members in blocks.items():
         yield f"  always @({edge})"
