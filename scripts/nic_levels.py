@@ -108,6 +108,7 @@ def _render_nic(parameters: NicParameters, row: dict[str, Any]) -> list[str]:
     return [
         f"{parameters.data_width} bits, {len(parameters.datatypes)} datatypes, {len(parameters.ops)} operations, "
         f"{parameters.contexts} contexts, {parameters.peers} peers,",
+        f"{parameters.receives} receives, {'' if parameters.event_rings else 'no '}event rings,",
         f"{parameters.target_pdcs} target PDCs, a window of {parameters.window}, {parameters.lines} lines.",
         f"Commit {row['commit']}, RTLIL {row['rtlil'][:12]}, Yosys {row['yosys']}, {row['date']}.",
         "",
