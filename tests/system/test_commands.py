@@ -97,8 +97,8 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     assert (asked[32:36], asked[44:52], asked[52:56]) == (bytes(4), bytes(8), bytes.fromhex("00000008"))
     # SUM, UINT64; the operand 1
     assert asked[56:-4] == bytes.fromhex("02 07 00 00 00 00 00 00 00 00 00 01")
-    # ACK, response with data follows; up to this PSN; first PDC on both sides
-    assert told[:12] == bytes.fromhex("3a80 0000") + psn + bytes.fromhex("0001 0001")
+    # ACK, response with data follows; up to this PSN; first PDC as a target, behind those of 128 peers; first PDC
+    assert told[:12] == bytes.fromhex("3a80 0000") + psn + bytes.fromhex("0081 0001")
     # WITH_DATA, OK; message 0; job 1; 8 bytes of data, 8 of memory, offset 0; the old value 41
     assert told[12:-4] == bytes.fromhex("02 01 0000 00 000001 0000 0008 00000008 00000000 00 00 00 00 00 00 00 29")
 

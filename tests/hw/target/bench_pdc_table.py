@@ -39,7 +39,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
     bench = Bench(dut, PACES[pace], PACES[sink_pace])
     await start(dut)
     senders = Senders(PDCS + 3)
-    for _ in range(10):
+    for _ in range(20):
         states = ["none", "open", "open", "blocked"]
         events = random.choices(states, k=CONTEXTS)
         # Only a context with an event ring takes messages.
@@ -51,7 +51,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
             senders.learn(name, header, bench.send(header), bench.rules)
         await bench.settle()
         await bench.check_views()
-        if random.random() < 0.5:
+        if random.random() < 0.3:
             await bench.fall_late()
         if random.random() < 0.15:
             await bench.expel(random.randrange(PDCS))
