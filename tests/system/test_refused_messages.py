@@ -85,6 +85,26 @@ def test_row_7_a_message_that_was_refused_for_now_is_sent_again(
     assert generations == [0] * len(refusals) + [refusals[-1][1]]
 
 
+@pytest.mark.parametrize("post", ["send", "inject", "sendv"])
+def test_row_7_a_message_beyond_its_descriptor_is_sent_again_whole(bench: Bench, post: str) -> None:
+    content = bytes(range(64 if post == "inject" else 200))
+    buffer = bytearray(content)
+    bench.refuse((uet.NO_MATCH, 0), (BAD_GENERATION, 3))
+    if post == "send":
+        bench.side.endpoint.send(buffer, bench.peer)
+    elif post == "sendv":
+        bench.side.endpoint.sendv([buffer[:77], buffer[77:]], bench.peer)
+    else:
+        bench.side.endpoint.inject(buffer, bench.peer)
+        buffer[:] = bytes(len(buffer))  # the caller's again
+    for _ in range(ROUNDS):
+        bench.target.serve()
+        bench.side.queue.read(1)
+        if bench.target.received:
+            break
+    assert bench.target.received == [content]
+
+
 def test_row_7_a_message_that_is_refused_too_often_ends_with_the_error(bench: Bench) -> None:
     bench.refuse(*[(uet.NO_MATCH, 0)] * (MAX_PAUSES + 1))
     bench.side.endpoint.send(b"in vain", bench.peer, context="mine")
