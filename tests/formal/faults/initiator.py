@@ -80,8 +80,8 @@ FAULTS = {
     "a PDC stays whose it was first": (
         window_credits,
         "WindowCredits",
-        "with m.If(credits.opened):",
-        "with m.If(0):",
+        "self._owners[peer].eq(self.opened_context)",
+        "self._owners[peer].eq(self._owners[peer])",
     ),
     "a fence sees a packet a cycle late": (
         window_credits,
