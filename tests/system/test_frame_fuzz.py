@@ -219,7 +219,7 @@ def test_a_model_judges_frames_of_every_kind() -> None:
 
 
 def test_a_model_of_a_memory_node_refuses_the_messages_of_strangers() -> None:
-    sent, _, counters = judged_by("model", 3, 600, "node")
+    sent, _, counters = judged_by("model", 3, 2000, "node")
     codes = Multiset(decoded.header.return_code for decoded in (decode(data) for _, data in sent))
     assert codes[ReturnCode.OK] > 10
     assert codes[ReturnCode.UNSUPPORTED_OP] > 10
