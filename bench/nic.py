@@ -79,7 +79,8 @@ def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
     builds, host_latency = None, HOST_LATENCY
     if kind in MEMORY_NODES:
         node, host_latency = BUILDS["node"], DRAM_LATENCY
-        kinds, builds = ("model", MEMORY_NODES[kind]), (replace(node, peers=node.target_pdcs), node)
+        host = replace(node, peers=node.target_pdcs, event_rings=True)
+        kinds, builds = ("model", MEMORY_NODES[kind]), (host, node)
     return amoeba.open_cluster(
         kinds, builds, latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": host_latency}
     )

@@ -425,7 +425,7 @@ class Target(wiring.Component):
         m.submodules.writer = writer = PackedWriter(width)
         m.submodules.reader = reader = PackedReader(width, depth=2)
         m.submodules.answer_commands = commands = HalfRateSlice(DMA_COMMAND)
-        m.submodules.answer_requests = requests = HalfRateSlice(READ_REQUEST)
+        m.submodules.answer_requests = requests = SkidBuffer(READ_REQUEST)
         for producer, consumer in (
             (collector.copy_commands, writer.commands),
             (collector.copies, writer.packets),
