@@ -39,6 +39,7 @@ __all__ = [
     "RECEIVE_REPLY",
     "SEQUENCED_REQUEST",
     "acknowledges",
+    "among_opcodes",
     "gives_up",
     "is_divisible",
     "is_message",
@@ -240,9 +241,14 @@ NACK = data.StructLayout(
 """A negative acknowledgement; ``psn`` is nack_psn."""
 
 
+def among_opcodes(opcode, opcodes):
+    """Whether an opcode is one of a set of RequestOpcodes."""
+    return opcode.matches(*sorted(each.value for each in opcodes))
+
+
 def is_message(header):
     """Whether a request (FRAME_HEADER) is a message or a tagged atomic: meets a receive, and has no key."""
-    return ~header.is_control & header.opcode.matches(*sorted(opcode.value for opcode in MESSAGE_REQUESTS))
+    return ~header.is_control & among_opcodes(header.opcode, MESSAGE_REQUESTS)
 
 
 def message_extent(header):

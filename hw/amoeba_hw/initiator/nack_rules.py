@@ -28,7 +28,7 @@ class NackRules(wiring.Component):
     state : ANSWERED, In
         Of the PDC.
     doubtful, has_kept : In(1)
-        It is not sure that no unanswered packet was executed; answers are kept.
+        An unanswered packet may have been executed; answers are kept.
     missing, fills, first_filled, filled_end : In
         Of AnswerGaps: how many packets are missing, and which of them are to be sent again.
     filled : Out(1)

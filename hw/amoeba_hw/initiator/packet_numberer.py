@@ -3,13 +3,19 @@
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES
-from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, SemanticControl, SesFlags
+from amoeba_model.wire.uet import (
+    CSWAP_VALUES_SIZE,
+    TAGGED_MESSAGES,
+    UNTAGGED_MESSAGES,
+    RequestOpcode,
+    SemanticControl,
+    SesFlags,
+)
 
 from amoeba_hw.initiator.peer_table import ANSWERED
 from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, FRAME_HEADER, PEER, TRACE_SLOT
-from amoeba_hw.request_records import is_divisible
+from amoeba_hw.request_records import among_opcodes, is_divisible
 
 __all__ = ["PacketNumberer"]
 
@@ -172,8 +178,8 @@ class PacketNumberer(wiring.Component):
         ends = packet.last | packet.fault | ~divisible
         extent = Mux(starts, SesFlags.START_OF_MESSAGE, 0) | Mux(ends, SesFlags.END_OF_MESSAGE, 0)
         relative = Mux(peer.relative, SesFlags.RELATIVE, 0)
-        is_tagged = packet.ses_opcode.matches(*sorted(TAGGED_MESSAGES)) & ~packet.is_close
-        is_untagged = packet.ses_opcode.matches(*sorted(UNTAGGED_MESSAGES)) & ~packet.is_close
+        is_tagged = among_opcodes(packet.ses_opcode, TAGGED_MESSAGES) & ~packet.is_close
+        is_untagged = among_opcodes(packet.ses_opcode, UNTAGGED_MESSAGES) & ~packet.is_close
         receives = Mux(is_tagged, answered.tagged_receives, Mux(is_untagged, answered.receives, 0))
         # The last packet of a chain counts for all of its pieces.
         counts = packet.last & ~packet.ticket.chained

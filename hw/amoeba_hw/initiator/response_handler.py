@@ -4,9 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.first_psns import KEY_WORDS
-from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES
 from amoeba_model.wire.nacks import LOSS_NACKS
-from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import TAGGED_MESSAGES, UNTAGGED_MESSAGES, NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.byte_order import decode_swap, number_swap
 from amoeba_hw.initiator.answer_gaps import AnswerGaps
@@ -25,6 +24,7 @@ from amoeba_hw.initiator.records import (
 from amoeba_hw.initiator.result_router import DECISION, ResultRouter
 from amoeba_hw.initiator.return_order import ReturnOrder
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
+from amoeba_hw.request_records import among_opcodes
 from amoeba_hw.stream import connect_streams
 
 __all__ = ["ResponseHandler"]
@@ -562,7 +562,7 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
             with m.If(self.count_responses_received & (self._code == ReturnCode.BAD_GENERATION)):
                 for kind, name in ((TAGGED_MESSAGES, "tagged_receives"), (UNTAGGED_MESSAGES, "receives")):
-                    with m.If(entry.ses_opcode.matches(*sorted(kind))):
+                    with m.If(among_opcodes(entry.ses_opcode, kind)):
                         m.d.comb += following[name].eq(self.responses.p.ri_generation)
 
     def _elaborate_decision(self, m, decision, select):

@@ -10,6 +10,7 @@ from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import (
     CSWAP_VALUES_SIZE,
     MESSAGE_REQUESTS,
+    UNTAGGED_MESSAGES,
     RequestOpcode,
     ReturnCode,
     SemanticControl,
@@ -23,6 +24,7 @@ from amoeba_hw.request_records import (
     COUNTERS,
     LOCATED_REQUEST,
     MESSAGE,
+    among_opcodes,
     gives_up,
     is_divisible,
     is_message,
@@ -33,7 +35,6 @@ from amoeba_hw.target.open_messages import MESSAGE_PACKET, OpenMessages
 
 __all__ = ["RequestChecker"]
 
-_UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
 _SENDS = (RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value, *_RENDEZVOUS)
 
@@ -250,7 +251,7 @@ class RequestChecker(wiring.Component):
             kind.indivisible.eq(divided & ~is_divisible(opcode)),
             kind.gives_up.eq(gives_up(header)),
             message.valid.eq(is_one),
-            message.tagged.eq(is_one & ~opcode.matches(*_UNTAGGED)),
+            message.tagged.eq(is_one & ~among_opcodes(opcode, UNTAGGED_MESSAGES)),
             message.rendezvous.eq(among(*_RENDEZVOUS)),
             message.atomic.eq(is_one & ~opcode.matches(*_SENDS)),
             message.divided.eq(is_one & divided),

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.uet import RequestOpcode, SesFlags
+from amoeba_model.wire.uet import UNTAGGED_MESSAGES, RequestOpcode, SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
 from amoeba_hw.packed import first_of
@@ -20,6 +20,7 @@ from amoeba_hw.request_records import (
     RECEIVE_REPLY,
     RECEIVER,
     SEQUENCED_REQUEST,
+    among_opcodes,
     is_message,
     message_extent,
 )
@@ -34,7 +35,6 @@ __all__ = ["PdcTable"]
 
 HASH_BITS = 8
 
-_UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
 _ATOMICS = (RequestOpcode.TSEND_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
 
@@ -420,7 +420,7 @@ class PdcTable(wiring.Component):
         m.d.comb += [
             question.valid.eq(1),
             question.context.eq(self._receiver),
-            question.tagged.eq(~packet.opcode.matches(*_UNTAGGED)),
+            question.tagged.eq(~among_opcodes(packet.opcode, UNTAGGED_MESSAGES)),
             question.tag.eq(packet.memory_key),
             question.source_ip.eq(packet.ip),
             question.source_context.eq(packet.initiator),

@@ -98,7 +98,7 @@ class FrameParser(wiring.Component):
         self._headers = Signal(data.ArrayLayout(parameters.data_width, -(-HEADER_MAXIMUM // self._line_bytes)))
         """First beats of the frame, up to the held one."""
         self._coming = Signal.like(self._headers)
-        """The same in the next cycle: the arrived beat included."""
+        """``_headers`` of the next cycle, which include the arrived beat."""
         self._product = Signal(32)
         self._product_counts = Signal()
         self._register = Signal(32)

@@ -5,7 +5,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.descriptors import FORMS
 from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.nic.host import HostMemory
-from amoeba_model.nic.peers import TAGGED_MESSAGES, UNTAGGED_MESSAGES, Packet, Peer
+from amoeba_model.nic.peers import Packet, Peer
 from amoeba_model.nic.tables import Request
 from amoeba_model.nic.timing import HOST_READ, PACKETIZE
 from amoeba_model.opcodes import Datatype, Op
@@ -18,6 +18,7 @@ from amoeba_model.wire.uet import (
     ATOMIC_OPCODES,
     CSWAP_VALUES_SIZE,
     DIVISIBLE_REQUESTS,
+    MESSAGE_REQUESTS,
     RequestOpcode,
     SemanticControl,
     SesFlags,
@@ -53,7 +54,7 @@ _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 _START = SesFlags.START_OF_MESSAGE.value
 _END = SesFlags.END_OF_MESSAGE.value
 _RELATIVE = SesFlags.RELATIVE.value
-_MESSAGES = TAGGED_MESSAGES | UNTAGGED_MESSAGES
+_MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value

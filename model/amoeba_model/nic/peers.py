@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
 from amoeba_model.wire.congestion import MPR_UNIT
-from amoeba_model.wire.uet import RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import TAGGED_MESSAGES, UNTAGGED_MESSAGES, ReturnCode
 
 __all__ = [
     "CAUTION",
     "DOUBTFUL_TIMEOUTS",
     "NEVER",
     "PSN_MASK",
-    "TAGGED_MESSAGES",
-    "UNTAGGED_MESSAGES",
     "Packet",
     "Peer",
 ]
@@ -27,17 +25,8 @@ CAUTION = 64
 DOUBTFUL_TIMEOUTS = 2
 """After so many in a row it is not sure any more that what the target has given away it did not execute before."""
 
-UNTAGGED_MESSAGES = frozenset({RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value})
-TAGGED_MESSAGES = frozenset(
-    opcode.value
-    for opcode in (
-        RequestOpcode.TAGGED_SEND,
-        RequestOpcode.RENDEZVOUS_TSEND,
-        RequestOpcode.TSEND_ATOMIC,
-        RequestOpcode.TSEND_FETCH_ATOMIC,
-    )
-)
-
+_UNTAGGED = frozenset(opcode.value for opcode in UNTAGGED_MESSAGES)
+_TAGGED = frozenset(opcode.value for opcode in TAGGED_MESSAGES)
 _CLOSE = DescriptorOpcode.CLOSE.value
 
 
@@ -181,16 +170,16 @@ class Peer:
 
     def learn_generation(self, opcode: int, generation: int) -> None:
         """Take the generation that the refusal of a message says."""
-        if opcode in TAGGED_MESSAGES:
+        if opcode in _TAGGED:
             self.tagged_generation = generation
-        elif opcode in UNTAGGED_MESSAGES:
+        elif opcode in _UNTAGGED:
             self.generation = generation
 
     def generation_of(self, opcode: int) -> int:
         """``ri_generation`` of a request with this SES opcode."""
-        if opcode in TAGGED_MESSAGES:
+        if opcode in _TAGGED:
             return self.tagged_generation
-        return self.generation if opcode in UNTAGGED_MESSAGES else 0
+        return self.generation if opcode in _UNTAGGED else 0
 
     def has_noted(self) -> bool:
         """Whether answers to younger packets than the oldest unanswered one are noted."""

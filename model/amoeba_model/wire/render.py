@@ -13,6 +13,7 @@ from amoeba_model.wire.uet import (
     ETHERNET,
     FIRST_PDC,
     IPV4,
+    MESSAGE_REQUESTS,
     PDS_ACK,
     PDS_CONTROL,
     PDS_NACK,
@@ -21,6 +22,7 @@ from amoeba_model.wire.uet import (
     SES_REQUEST_PART,
     SES_RESPONSE,
     SES_RESPONSE_DATA,
+    TAGGED_MESSAGES,
     UDP,
     AtomicDatatype,
     AtomicOpcode,
@@ -39,15 +41,6 @@ _ACK_END = ENCAPSULATION_SIZE + PDS_ACK.size
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
 
-_UNTAGGED = frozenset({RequestOpcode.SEND, RequestOpcode.RENDEZVOUS_SEND})
-_TAGGED = frozenset(
-    {
-        RequestOpcode.TAGGED_SEND,
-        RequestOpcode.RENDEZVOUS_TSEND,
-        RequestOpcode.TSEND_ATOMIC,
-        RequestOpcode.TSEND_FETCH_ATOMIC,
-    }
-)
 _RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
 
 
@@ -150,12 +143,12 @@ def _request_text(frame: DecodedFrame) -> str:
 
 def _place_text(header: FrameHeader) -> str:
     """Describe the target of a request: bytes of a region, or a message."""
-    if header.opcode not in _TAGGED | _UNTAGGED:
+    if header.opcode not in MESSAGE_REQUESTS:
         return f"{header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
     text = f"{header.buffer_offset if header.opcode in _RENDEZVOUS else header.request_length} bytes"
     if header.opcode in ATOMIC_REQUESTS:
         text += f" at {header.buffer_offset:#x}"
-    return f"{text}, tag {header.memory_key:#x}" if header.opcode in _TAGGED else text
+    return f"{text}, tag {header.memory_key:#x}" if header.opcode in TAGGED_MESSAGES else text
 
 
 def _response_text(frame: DecodedFrame) -> str:

@@ -91,16 +91,11 @@ class RequestOpcode(enum.IntEnum):
     """Vendor opcode: the same of a FETCHING_ATOMIC with operands, but for compare atomics."""
 
 
-MESSAGE_REQUESTS = frozenset(
-    {
-        RequestOpcode.SEND,
-        RequestOpcode.RENDEZVOUS_SEND,
-        RequestOpcode.TAGGED_SEND,
-        RequestOpcode.RENDEZVOUS_TSEND,
-        RequestOpcode.TSEND_ATOMIC,
-        RequestOpcode.TSEND_FETCH_ATOMIC,
-    }
+UNTAGGED_MESSAGES = frozenset({RequestOpcode.SEND, RequestOpcode.RENDEZVOUS_SEND})
+TAGGED_MESSAGES = frozenset(
+    RequestOpcode[name] for name in ("TAGGED_SEND", "RENDEZVOUS_TSEND", "TSEND_ATOMIC", "TSEND_FETCH_ATOMIC")
 )
+MESSAGE_REQUESTS = UNTAGGED_MESSAGES | TAGGED_MESSAGES
 """Request opcodes of messages and tagged atomics: a receive says where they go, no key."""
 
 DIVISIBLE_REQUESTS = frozenset(
