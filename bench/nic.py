@@ -29,7 +29,6 @@ from amoeba_tools.tracing import trace_fetch_atomic
 __all__ = [
     "HOST_LATENCY",
     "LINK_LATENCY",
-    "MEMORY_NODES",
     "Pair",
     "cluster",
     "fetching_atomics",
@@ -50,8 +49,8 @@ LINK_LATENCY = 250
 RING = 1024
 """Operations that the endpoint keeps posted; as packets in flight, at most ``window`` for each peer."""
 WORD = 8
-MEMORY_NODES = {"node": "rtl", "model of node": "model"}
-"""Kinds of NICs of which the second one is the build ``node`` on this device, and the first one a model."""
+NODE = "node"
+"""Kind of NICs of which the second one is the build ``node`` in RTL, and the first one a model."""
 _REQUEST_SIZE = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 _DATA_ANSWER_SIZE = ENCAPSULATION_SIZE + PDS_ACK.size + SES_RESPONSE_DATA.size + CRC_SIZE
 
@@ -74,13 +73,13 @@ class Pair:
 
 
 def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
-    """Open two NICs of a kind of device, or of ``MEMORY_NODES``."""
+    """Open two NICs of a kind of device, or :data:`NODE`."""
     kinds: tuple[str, str] = (kind, kind)
     builds, host_latency = None, HOST_LATENCY
-    if kind in MEMORY_NODES:
+    if kind == NODE:
         node, host_latency = BUILDS["node"], DRAM_LATENCY
         host = replace(node, peers=node.target_pdcs, event_rings=True)
-        kinds, builds = ("model", MEMORY_NODES[kind]), (host, node)
+        kinds, builds = ("model", "rtl"), (host, node)
     return amoeba.open_cluster(
         kinds, builds, latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": host_latency}
     )

@@ -77,7 +77,7 @@ class EndpointExecutor:
             self._sides = [_Side(fabric, self._exits, cswap_by_bits=by_bits) for by_bits in (False, True)]
             for side in self._sides:
                 side.peers.insert(target.getname())
-                if fabric.nics[1].parameters.peers:
+                if fabric.nics[1].parameters.has_initiator:
                     addresses.insert(side.endpoint.getname())
             self._exits = self._exits.pop_all()
 
