@@ -150,6 +150,8 @@
 #define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
 #define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here (16 bits); opens a new PDC. */
 #define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here (16 bits), as if it had timed out. */
+#define AMOEBA_PEERS_CLOSE_REQUESTS 0x044 /* R: A bit for each entry, 32 in a word: the peer asks for a CLOSE of its PDC, which has not failed. */
+#define AMOEBA_PEERS_CLOSE_REQUESTS_STRIDE 0x004
 
 /* Counts of events since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006

@@ -181,6 +181,7 @@ class Core(wiring.Component):
             self.counters.counter_base.eq(registers.counter_base),
             self.transmitter.dscp.eq(registers.dscp),
             initiator.psn_key.eq(registers.psn_key),
+            registers.close_requests.eq(initiator.close_requests),
         ]
         for context in range(self._parameters.contexts):
             m.d.comb += [

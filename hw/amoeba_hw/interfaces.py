@@ -83,13 +83,13 @@ FRAME_HEADER = data.StructLayout(
         "mac": 48,
         "ip": 32,
         "port": 16,  # UDP source port (entropy)
-        "is_request": 1,  # to the target: ROD request, or control packet; otherwise to the initiator
+        "is_request": 1,  # to the target: ROD request, control packet but CLOSE_REQUEST; otherwise to the initiator
         "is_control": 1,  # control packet, or NACK: nothing but PDS fields is valid, and there is no payload
         "clears": 1,  # the control packet is a CLEAR_COMMAND, not a CLOSE_COMMAND; its psn is the last one cleared
-        "asks": 1,  # received: the control packet is an ACK_REQUEST, for the answer to packet psn
+        "asks": 1,  # received: the control packet is an ACK_REQUEST, for the answer to psn, or a CLOSE_REQUEST
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
         "marked": 1,  # the packet, or the one answered, came with a congestion mark; requests are sent without
-        "returns": 1,  # psn counts in the return direction: a READ's data, or the ACK or NACK of it
+        "returns": 1,  # psn counts in the return direction: READ's data, CLOSE_REQUEST, or the ACK or NACK of one
         "wants_clear": 1,  # received, of an ACK: the target asks for a CLEAR_COMMAND
         "mpr": 8,  # received, of an ACK_CC: packets that may be unanswered, in units of 128; 0: not said
         "nack_code": 8,  # of a NACK

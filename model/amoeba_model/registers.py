@@ -441,11 +441,16 @@ def _keys_block() -> RegisterBlock:
     )
 
 
-def _peers_block() -> RegisterBlock:
+_CLOSE_REQUESTS = 0x44
+"""Offset of the registers behind all others of their block."""
+
+
+def _peers_block(peers: int) -> RegisterBlock:
+    words = -(-peers // 32)
     return _window(
         "peers",
         0x414D_0005,
-        0x50,
+        -(-(_CLOSE_REQUESTS + 4 * words) // 0x10) * 0x10,
         (
             _rw("mac_low", 0x10, "MAC address of the peer, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x14, "MAC address of the peer, bytes 1 (least significant) and 0."),
@@ -466,6 +471,13 @@ def _peers_block() -> RegisterBlock:
             ),
             Register(
                 "fail", 0x40, Access.W, "Give up the PDC of the entry written here (16 bits), as if it had timed out."
+            ),
+            Register(
+                "close_requests",
+                _CLOSE_REQUESTS,
+                Access.R,
+                "A bit for each entry, 32 in a word: the peer asks for a CLOSE of its PDC, which has not failed.",
+                count=words,
             ),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
@@ -511,7 +523,7 @@ def _target_pdcs_block() -> RegisterBlock:
 
 def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
     """All register blocks of a build, placed and linked."""
-    peers = (_peers_block(),) if parameters.has_initiator else ()
+    peers = (_peers_block(parameters.peers),) if parameters.has_initiator else ()
     blocks = (
         _device_block(),
         _atomics_block(),

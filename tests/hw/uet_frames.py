@@ -73,8 +73,8 @@ def transport_bytes(header, payload, *, received=True, peers=PEERS):
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"] and h["clears"]:
         return struct.pack(">HHIHHI", 11 << 11 | 2 << 7 | retx, 0, 0, spdcid, dpdcid, h["psn"])
-    if h["is_control"] and h["is_request"]:
-        prologue = 11 << 11 | (1 if h["asks"] else 4) << 7 | flags
+    if h["is_control"] and (h["is_request"] or h["asks"]):
+        prologue = 11 << 11 | ((1 if h["is_request"] else 5) if h["asks"] else 4) << 7 | flags
         return struct.pack(">HHIHHI", prologue, 0, h["psn"], spdcid, dpdcid, 0)
     if h["is_control"]:
         prologue = 10 << 11 | of_answers
@@ -138,7 +138,7 @@ def network_bytes(transport, source, destination, port, crc=None, padding=b"", i
 
 def _type_of_service(header, received, dscp):
     """The second byte of the IPv4 header: Expedited Forwarding of answers; requests are ECN-capable, or marked."""
-    if not (header["is_request"] or (header["returns"] and header["opcode"] == 2)):
+    if not (header["is_request"] or (header["returns"] and (header["opcode"] == 2 or header["asks"]))):
         return 0xB8
     return dscp << 2 | (3 if received and header.get("marked") else 2)
 
@@ -272,6 +272,11 @@ def random_control():
     kind = random.choice(("clears", "asks"))
     offset = 0xFFFF if kind == "clears" else 0x8001
     return {**_NOTHING, **_addressed(), "clear_psn_offset": offset, kind: 1, "is_request": 1, "is_control": 1}
+
+
+def random_close_request():
+    """A CLOSE_REQUEST, which the receiver hands to the initiator."""
+    return {**_NOTHING, **_addressed(), "is_control": 1, "asks": 1, "returns": 1}
 
 
 def random_received_response(payload):

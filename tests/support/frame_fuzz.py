@@ -133,7 +133,9 @@ class Attacker:
         return header, payload
 
     def _content(self, source: int) -> tuple[FrameHeader, bytes]:
-        kinds = (self._request, self._request, self._request, self._answer, self._data, self._nack, self._close)
+        kinds = (
+            *(self._request,) * 3, self._answer, self._data, self._nack, self._close, self._close_request,
+        )  # fmt: skip
         header, payload = self._generator.choice(kinds)(source)
         if self._generator.random() < 0.3:
             header = replace(header, **{self._generator.choice(_MUTABLE): self._generator.getrandbits(16)})
@@ -238,6 +240,10 @@ class Attacker:
 
     def _close(self, source: int) -> tuple[FrameHeader, bytes]:
         return FrameHeader(is_control=True, **self._sequence(source)), b""
+
+    def _close_request(self, source: int) -> tuple[FrameHeader, bytes]:
+        header, _ = self._nack(source)
+        return replace(header, returns=True, asks=True, marked=False, nack_code=0, missing=0), b""
 
 
 _MUTABLE = (

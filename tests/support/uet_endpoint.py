@@ -248,12 +248,13 @@ class _Context:
 
 @dataclass
 class _Returned:
-    """A request in the return direction: the READ's packet, which says where to, and what follows the prologue."""
+    """A packet in the return direction: what follows the prologue, and one of its initiator, which says where to."""
 
     to: Packet
     body: bytes
     sent_at: int
     tries: int = 0
+    kind: tuple[int, int] = (ROD_REQUEST, RESPONSE_DATA)
 
 
 @dataclass
@@ -324,7 +325,7 @@ class Target:
     def send_returned(self, psn: int, change: Callable[[bytes], bytes]) -> None:
         """Send a request in the return direction again, changed, whether it was acknowledged or not."""
         returned = self._last[psn]
-        self._reply(returned.to, change(prologue(ROD_REQUEST, RESPONSE_DATA, ACK_REQUEST | RETX) + returned.body))
+        self._reply(returned.to, change(prologue(*returned.kind, ACK_REQUEST | RETX) + returned.body))
 
     def _repeat(self) -> None:
         """Send what was not acknowledged in the return direction again."""
@@ -342,7 +343,9 @@ class Target:
                 continue
             if answer.nack == ROD_OUT_OF_ORDER:
                 self._return(context.sent[answer.psn])
-            elif answer.nack or (answer.opcode, answer.code) != (DEFAULT, RC_OK):
+            elif answer.nack or answer.bare != (context.sent[answer.psn].kind[0] == CONTROL):
+                raise EndpointError(f"expected an answer without a NACK, bare to a control packet, got {answer}")
+            elif (answer.opcode, answer.code) != (DEFAULT, RC_OK):
                 raise EndpointError(f"expected DEFAULT and OK, got {answer}")
             else:
                 (cack,) = struct.unpack(">I", packet.data[4:8])
@@ -353,7 +356,7 @@ class Target:
         flags = ACK_REQUEST | (RETX if returned.tries else 0)
         returned.sent_at = self._steps
         returned.tries += 1
-        packet = prologue(ROD_REQUEST, RESPONSE_DATA, flags) + returned.body
+        packet = prologue(*returned.kind, flags) + returned.body
         if self.mute:
             return
         self._reply(returned.to, packet if self.forge is None else self.forge(packet))
@@ -361,8 +364,16 @@ class Target:
     def ask_for_close(self) -> None:
         """Ask the initiator of each PDC to close it."""
         for (_, spdcid), context in self._contexts.items():
-            fields = struct.pack(">HIHHI", 0, context.base, context.number, spdcid, 0)
-            self._reply(self.packets[-1], prologue(CONTROL, CLOSE_REQUEST, ACK_REQUEST) + fields)
+            fields = struct.pack(">HIHHI", 0, context.returned, context.number, spdcid, 0)
+            self._send_returned(
+                context, _Returned(self.packets[-1], fields, self._steps, kind=(CONTROL, CLOSE_REQUEST))
+            )
+
+    def _send_returned(self, context: _Context, returned: "_Returned") -> None:
+        """Send a new packet in the return direction."""
+        context.sent[context.returned] = self._last[context.returned] = returned
+        context.returned += 1
+        self._return(returned)
 
     def _control(self, packet: Packet, kind: int) -> None:
         _, psn, spdcid, _, payload = struct.unpack(">HIHHI", packet.data[2:16])
@@ -464,11 +475,7 @@ class Target:
             return
         self._default(packet, context, request)
         sequence = struct.pack(">hIHH", -1, context.returned, context.number, request.spdcid)
-        returned = _Returned(packet, sequence + self._with_data(request, data), self._steps)
-        context.sent[context.returned] = returned
-        self._last[context.returned] = returned
-        context.returned += 1
-        self._return(returned)
+        self._send_returned(context, _Returned(packet, sequence + self._with_data(request, data), self._steps))
 
     @staticmethod
     def _with_data(request: Request, data: bytes) -> bytes:

@@ -455,16 +455,6 @@ def test_row_12_an_acknowledgement_with_congestion_state_completes_a_request(ben
     assert bench.execute(target, DescriptorOpcode.WRITE, length=8, remote_address=0) == 1
 
 
-@row(8)
-def test_row_8_a_target_that_asks_for_it_gets_a_close(bench: Bench) -> None:
-    target = bench.target()
-    assert bench.execute(target, DescriptorOpcode.WRITE, length=8, remote_address=0) == 1
-    target.ask_for_close()
-    for _ in range(Initiator.STEPS):
-        target.serve()
-    assert (uet.CONTROL, uet.CLOSE_COMMAND) in [packet.prologue[:2] for packet in target.packets]
-
-
 def test_row_9_a_pdc_that_is_opened_again_begins_far_away(bench: Bench) -> None:
     target = bench.target()
     for _ in range(2):

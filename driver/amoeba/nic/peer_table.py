@@ -1,6 +1,7 @@
 """The peer table of a NIC: each entry in use is one packet delivery context of it."""
 
 import secrets
+from collections.abc import Iterable
 from functools import cached_property
 from hashlib import blake2b
 
@@ -105,6 +106,18 @@ class PeerTable:
     def is_foreign(self, peer: int) -> bool:
         """Whether the peer of an entry is no Amoeba."""
         return peer in self._foreign
+
+    def close_requests(self, peers: Iterable[int]) -> list[int]:
+        """Return those of some entries whose peers ask for a CLOSE of the packet delivery context."""
+        words: dict[int, int] = {}
+        asking = []
+        for peer in peers:
+            word = peer // 32
+            if word not in words:
+                words[word] = self._registers.read("peers", "close_requests", word)
+            if words[word] >> peer % 32 & 1:
+                asking.append(peer)
+        return asking
 
     def fail(self, peer: int) -> None:
         """Give up an entry's packet delivery context now.

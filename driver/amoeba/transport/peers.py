@@ -41,6 +41,8 @@ class PeerMap:
         self._failed: set[int] = set()
         self._closing: set[int] = set()
         """Entries whose peers have been forgotten, and have not answered yet that they know."""
+        self._asked: set[int] = set()
+        """Entries with a CLOSE on its way that their peers asked for."""
         self.strangers: dict[EndpointAddress, int] = {}
         """Numbers of peers that were met and are not in the address vector, which uses none of these numbers."""
         self.number_bits = 64
@@ -61,8 +63,7 @@ class PeerMap:
 
     def add(self, number: int, address: EndpointAddress) -> None:
         """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full, or kept for others."""
-        rings = self._rings
-        self._entries[number] = rings.nic.peers.open(rings.context, address, self._initiator), address
+        self._entries[number] = self._open_entry(address), address
 
     def find(self, number: int, among: dict[int, int] | None = None) -> int:
         """Return the entry of a peer, ready to be used. ``among``: :attr:`open_for_messages`, or else :attr:`open`.
@@ -99,8 +100,32 @@ class PeerMap:
         nic = self._rings.nic
         if nic.parameters.peers - len(nic.peers.free) >= self._plenty or not self.space:
             return first
-        self._seconds[number] = entry = nic.peers.open(self._rings.context, address, self._initiator)
+        self._seconds[number] = entry = self._open_entry(address)
         return entry
+
+    def _open_entry(self, address: EndpointAddress) -> int:
+        """Return a new entry for an address."""
+        rings = self._rings
+        entry = rings.nic.peers.open(rings.context, address, self._initiator)
+        if address.foreign:
+            rings.close_requests.closers[entry] = self._close_on_request
+        return entry
+
+    def _close_entry(self, entry: int) -> None:
+        """Release an entry."""
+        self._rings.close_requests.closers.pop(entry, None)
+        self._rings.nic.peers.close(entry)
+
+    def _close_on_request(self, entry: int) -> bool:
+        """Post a CLOSE, if the ring has a free place. The CLOSE leaves behind everything that was posted before.
+
+        The next operation opens a new delivery context.
+        """
+        if entry in self._asked or not self._rings.has_space():
+            return False
+        self._asked.add(entry)
+        self._rings.post_close(entry, lambda status: self._asked.discard(entry))
+        return True
 
     def _entries_of(self, number: int) -> list[int]:
         """Return the one or two entries of a peer."""
@@ -210,7 +235,8 @@ class PeerMap:
     def busy(self, number: int) -> bool:
         """Return whether operations to this peer, or to a receive context of it, are outstanding."""
         family = self._family(number)
-        return any(self._rings.busy_with(entry) for each in family for entry in self._entries_of(each))
+        entries = [entry for each in family for entry in self._entries_of(each)]
+        return any(self._rings.busy_with(entry, besides=entry in self._asked) for entry in entries)
 
     def remove(self, number: int, deadline: float) -> None:
         """Close a peer without outstanding operations, and release its entry."""
@@ -228,14 +254,16 @@ class PeerMap:
         released.
         """
         used = list(self._closing)
+        closers = self._rings.close_requests.closers
         for number in self._entries:
             entries = self._entries_of(number)
             opened = self._forget_open(number)
             for entry in entries:
                 if entry in opened or self._rings.busy_with(entry):
+                    closers.pop(entry, None)
                     used.append(entry)
                 else:
-                    self._rings.nic.peers.close(entry)
+                    self._close_entry(entry)
         for forgotten in (self._entries, self._seconds, self._failed, self._closing, self.strangers):
             forgotten.clear()
         return used
@@ -248,12 +276,12 @@ class PeerMap:
         The wait ends at ``deadline``, but not before ``rounds`` network latencies. The entry of a peer that does not
         answer by then is released when the NIC has given the peer up.
         """
-        nic, rings = self._rings.nic, self._rings
+        rings = self._rings
         waiting: set[int] = set()
         left = Counter[int]()
 
         def over(number: int, entry: int) -> None:
-            nic.peers.close(entry)
+            self._close_entry(entry)
             left[number] -= 1
             if not left[number]:
                 gone()

@@ -117,6 +117,7 @@ class ContextRings(TransmitRings):
         self.batches = Batches(self)
         self.repeats = Repeats()
         """Messages that keep their tokens until they are posted again."""
+        self._closers = self.close_requests.closers
         self._watchdog = ResetWatchdog(nic.device)
         nic.dma.holders.add(self)
 
@@ -128,8 +129,8 @@ class ContextRings(TransmitRings):
     def outstanding(self) -> int:
         return self.entries - len(self._free)
 
-    def busy_with(self, peer: int) -> bool:
-        return self._to_peer[peer] > 0 or peer in self.held.values()
+    def busy_with(self, peer: int, besides: int = 0) -> bool:
+        return self._to_peer[peer] > besides or peer in self.held.values()
 
     def holding(self) -> set[int]:
         used = (request for _, request in self._outstanding() if request.buffers is not None or request.grants)
@@ -294,8 +295,8 @@ class ContextRings(TransmitRings):
         ring, head, entries, mask = self._completion, self._head, self.entries, self._mask
         pending, free, to_peer, unpack = self._pending, self._free, self._to_peer, _COMPLETION.unpack_from
         tally = self.tally
-        if self.repeats.waiting:
-            uninterrupted(self._repeat)
+        if self._closers or self.repeats.waiting:
+            uninterrupted(self._serve_foreign)
         while limit:
             offset = (head & mask) * _COMPLETION_SIZE
             # the phase is 1 on the even laps, counted from 0
@@ -354,6 +355,13 @@ class ContextRings(TransmitRings):
             return False
         self._head = head
         return True
+
+    def _serve_foreign(self) -> None:
+        """Do what peers that are no Amoebas make necessary."""
+        if self.repeats.waiting:
+            self._repeat()
+        if self.close_requests.answer():
+            self.announce()
 
     def _repeat(self) -> None:
         """Post messages again whose time has come."""

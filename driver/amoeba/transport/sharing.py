@@ -27,6 +27,7 @@ class RingShare(TransmitRings):
         self._ring = rings
         self.batches = rings.batches
         self.free_entries = rings.free_entries
+        self.close_requests = rings.close_requests
         self._outstanding = 0
         self._by_peer: Counter[int] = Counter()
         self._released = False
@@ -37,8 +38,8 @@ class RingShare(TransmitRings):
     def outstanding(self) -> int:
         return self._outstanding
 
-    def busy_with(self, peer: int) -> bool:
-        return self._by_peer[peer] > 0 or peer in self.held.values()
+    def busy_with(self, peer: int, besides: int = 0) -> bool:
+        return self._by_peer[peer] > besides or peer in self.held.values()
 
     def holding(self) -> set[int]:
         """Return the entries of all requests: a closed share does not learn when its requests end."""

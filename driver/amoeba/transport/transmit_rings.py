@@ -11,6 +11,7 @@ from amoeba_model.interruptions import uninterrupted
 
 from amoeba.nic.nic import Nic
 from amoeba.transport.batches import Batch, Batches
+from amoeba.transport.close_requests import CloseRequests
 from amoeba.transport.operation import Operation, engine_operation, take_reported
 from amoeba.transport.requests import NOBODY, Companion, Piece, Tally
 
@@ -54,6 +55,7 @@ class TransmitRings(ABC):
         self.held: dict[int, int] = {}
         """Peer table entries of requests that the NIC has done, but the peer has not, by any key."""
         self.companion: Companion | None = None
+        self.close_requests = CloseRequests(nic.peers)
 
     @property
     @abstractmethod
@@ -71,8 +73,8 @@ class TransmitRings(ABC):
         return bool(self._backlog or self.held) or self.outstanding > 0
 
     @abstractmethod
-    def busy_with(self, peer: int) -> bool:
-        """Return whether requests to this entry of the peer table are outstanding, or held."""
+    def busy_with(self, peer: int, besides: int = 0) -> bool:
+        """Return whether more than so many requests to a peer table entry are outstanding, or any are held."""
 
     @abstractmethod
     def holding(self) -> set[int]:

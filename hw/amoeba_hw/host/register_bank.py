@@ -99,6 +99,8 @@ class RegisterBank(wiring.Component):
     counter_admissions : COUNTER_ADMISSION stream
     key_stores, peer_stores : streams
         Without an initiator nothing comes of ``peer_stores``.
+    close_requests : in, a bit per peer
+        The register of this name, a cycle later.
     pdc_command : PDC_COMMAND, Out
     pdc_view : PDC_VIEW, In
         Of the target PDC that a command has selected, from the next cycle on.
@@ -130,6 +132,7 @@ class RegisterBank(wiring.Component):
                 "counter_admissions": Out(stream.Signature(COUNTER_ADMISSION)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
+                "close_requests": In(max(parameters.peers, 1)),
                 "pdc_command": Out(PDC_COMMAND),
                 "pdc_view": In(PDC_VIEW),
                 "drain": Out(1),
@@ -159,12 +162,13 @@ class RegisterBank(wiring.Component):
         self._accesses = SkidBuffer(register_access(ADDRESS_WIDTH))
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
         self._cycles = Signal(64)
+        self._close_requests = Signal(-(-max(parameters.peers, 1) // 32) * 32)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.accesses = self._accesses
         connect_streams(m, wiring.flipped(self.accesses), self._accesses.i)
-        m.d.sync += self._cycles.eq(self._cycles + 1)
+        m.d.sync += [self._cycles.eq(self._cycles + 1), self._close_requests.eq(self.close_requests)]
         for counter, signal in zip(Counter, self._counters, strict=True):
             with m.If(self.counts[counter]):
                 m.d.sync += signal.eq(signal + 1)
@@ -195,6 +199,8 @@ class RegisterBank(wiring.Component):
                 "draining": self.draining,
             }
             return own[register.name] if register.name in own else int(getattr(self._parameters, register.name))
+        if register.name == "close_requests":
+            return self._close_requests.word_select(index, 32)
         if block.name == "target_pdcs":
             came = {"came_low": self.pdc_view.came[:32], "came_high": self.pdc_view.came[32:]}
             return came[register.name] if register.name in came else self.pdc_view[register.name]

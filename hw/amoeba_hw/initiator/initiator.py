@@ -74,6 +74,7 @@ def initiator_members(parameters):
         "completion_writes_ordered": In(1),
         "counts": Out(stream.Signature(COUNT_ORDER)),
         "interrupts": Out(parameters.contexts),
+        "close_requests": Out(max(parameters.peers, 1)),
         "trace_doorbell": Out(TRACE_SLOT),
         "trace_descriptor": Out(TRACE_SLOT),
         "trace_operand": Out(TRACE_SLOT),
@@ -120,7 +121,7 @@ class Initiator(wiring.Component):
     responses, response_payload : streams from the FrameReceiver
         Likewise, a header in two cycles at most. Taken whenever the host takes writes, whatever the requests do.
     acknowledgements : FRAME_HEADER stream to the FrameTransmitter
-        Answers to data in the return direction, and CLEAR_COMMANDs.
+        Answers to data and CLOSE_REQUESTs in the return direction, and CLEAR_COMMANDs.
     result_commands, results : streams to a PackedWriter
     result_done : in
         The PackedWriter's pulse: one per command, when its last beat is on the ordered way to the host.
@@ -130,6 +131,8 @@ class Initiator(wiring.Component):
         the ordered way to the host.
     interrupts : out, a bit per context
         One-cycle pulses, after the completion was accepted on ``completion_writes``.
+    close_requests : out, a bit per peer
+        The target asks for a CLOSE of the PDC, which has not failed.
     trace_doorbell, trace_descriptor, trace_operand, trace_result_written, trace_completion_written : TRACE_SLOT
     count_descriptors, count_completions, count_error_completions, count_requests_sent, count_retransmissions, \
 count_responses_received, count_dropped_response, count_nacks_received, count_timeouts, count_failed_pdcs : out
@@ -375,6 +378,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             responses.expired.eq(timers.expired),
             responses.expired_peer.eq(timers.peer),
             self.count_nacks_received.eq(responses.count_nacks_received),
+            self.close_requests.eq(responses.close_requests),
             self.count_timeouts.eq(timers.count_timeouts),
             self.count_failed_pdcs.eq(retransmitter.count_failed_pdcs),
         ]

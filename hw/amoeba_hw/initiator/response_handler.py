@@ -91,6 +91,8 @@ class ResponseHandler(wiring.Component):
         To and from it, too: an answer is kept.
     recover, recovery : out
         Pulse: what the PDC is to do besides.
+    close_requests : out, a bit per peer
+        The target asks for a CLOSE of the PDC, which has not failed.
     acknowledgements : FRAME_HEADER stream; result_commands : DMA_COMMAND stream; results : packet stream
         Of :class:`ReturnOrder` and :class:`ResultRouter`; a command comes three cycles after its answer's header.
     answers : ANSWER stream
@@ -149,6 +151,7 @@ class ResponseHandler(wiring.Component):
                 "note_granted": In(1),
                 "recover": Out(1),
                 "recovery": Out(RECOVERY),
+                "close_requests": Out(parameters.peers),
                 "acknowledgements": Out(stream.Signature(FRAME_HEADER)),
                 "result_commands": Out(stream.Signature(DMA_COMMAND)),
                 "results": Out(stream.Signature(beat)),
@@ -172,7 +175,9 @@ class ResponseHandler(wiring.Component):
         self._meant = Signal()
         """The answer has that packet's message and job; a DEFAULT response has no job."""
         self._genuine = Signal()
-        """Data in the return direction comes from the peer, for its job."""
+        """The packet in the return direction comes from the peer; data is for its job."""
+        self._asks_to_close = Signal()
+        """The packet is the CLOSE_REQUEST that comes next."""
         self._waits = Signal()
         """The PDC has unanswered packets."""
         self._bare = Signal()
@@ -359,6 +364,7 @@ class ResponseHandler(wiring.Component):
             returns.forget.eq(self.renewed | (self.answered & self.closed)),
             returns.opened.eq(self.opened),
             returns.opened_peer.eq(self.opened_peer),
+            self.close_requests.eq(returns.close_requests & ~self.failed),
         ]
 
     def _check(self):
@@ -369,8 +375,10 @@ class ResponseHandler(wiring.Component):
         outstanding = (self.answer_psn - state.oldest_psn)[:32]
         is_peer = self.answer_open & (header.dpdcid < self._parameters.peers) & (header.ip == self.answer_ip)
         matches = is_peer & (distance < outstanding) & (~header.returns | self._returns.due)
+        meant = header.is_control | (header.job_id == self.answer_job)
         return [
-            self._genuine.eq(header.returns & is_peer & (header.job_id == self.answer_job) & ~failed),
+            self._genuine.eq(header.returns & is_peer & meant & ~failed),
+            self._asks_to_close.eq(header.returns & header.is_control & is_peer & ~failed & self._returns.due),
             self._waits.eq(outstanding != 0),
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
@@ -413,6 +421,8 @@ class ResponseHandler(wiring.Component):
             ]
         with m.Elif(self._following):
             m.d.comb += [self.answered.eq(self._noted), self._finished.eq(~(self._noted & self._gaps.continues))]
+        with m.Elif(self._asks_to_close):
+            m.d.comb += self._returns.taken.eq(1)
         with m.Elif(~(self._expected & meant)):
             m.d.comb += [self.count_dropped_response.eq(1), self._returns.dropped.eq(self._genuine)]
         with m.Elif(header.is_control):

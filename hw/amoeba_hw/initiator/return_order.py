@@ -1,4 +1,4 @@
-"""Order and acknowledgements of a target's own requests, which carry the data of READs; and CLEARs."""
+"""Order and acknowledgements of a target's own packets: data of READs, and CLOSE_REQUESTs; and CLEARs."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -19,6 +19,7 @@ _ACKNOWLEDGEMENT = data.StructLayout(
         **{name: FRAME_HEADER[name].shape for name in _ECHOED},
         "refuses": 1,
         "clears": 1,
+        "bare": 1,  # without a response
         "psn": 32,
         "cack_psn": 32,
         "spdcid": 16,
@@ -60,7 +61,7 @@ class ReturnOrder(wiring.Component):
     whole : out
         With the verdict: the packet has all data of an answer as long as it.
     taken : in
-        Pulse: the packet, which was due, answers its READ.
+        Pulse: the packet, which was due, answers its READ, or is a CLOSE_REQUEST.
     dropped, waits : in
         Pulse: the packet does not; whether the PDC has unanswered packets. One that was taken before is acknowledged
         again; one that comes early leads to a NACK, one for each gap.
@@ -71,6 +72,8 @@ class ReturnOrder(wiring.Component):
         Pulse: the PDC in hand begins anew.
     opened, opened_peer : in
         Pulse: a PDC is a new one.
+    close_requests : out, a bit per peer
+        The target has asked for a CLOSE since the PDC began.
     acknowledgements : FRAME_HEADER stream
         At most :data:`PLACES` wait; what finds no place is left out.
     """
@@ -98,6 +101,7 @@ class ReturnOrder(wiring.Component):
                 "forget": In(1),
                 "opened": In(1),
                 "opened_peer": In(index),
+                "close_requests": Out(peers),
                 "acknowledgements": Out(stream.Signature(FRAME_HEADER)),
             }
         )
@@ -152,7 +156,11 @@ class ReturnOrder(wiring.Component):
                 self.named.eq(self.state.oldest_psn + (message - self.state.oldest_psn)[:16]),
             ]
         gone = self._of(self.forget, self.peer) | self._of(self.opened, self.opened_peer)
-        m.d.sync += valid.eq((valid & ~gone) | self._of(self.taken, self.peer))
+        asked = self._of(self.taken & self.header.is_control, self.peer)
+        m.d.sync += [
+            valid.eq((valid & ~gone) | self._of(self.taken, self.peer)),
+            self.close_requests.eq((self.close_requests & ~gone) | asked),
+        ]
 
     def _elaborate_answer(self, m, queue):
         """Acknowledge or refuse the packet in hand, or answer it by a CLEAR."""
@@ -165,6 +173,7 @@ class ReturnOrder(wiring.Component):
             *(answer[name].eq(self.header[name]) for name in _ECHOED),
             answer.refuses.eq(refuses),
             answer.clears.eq(self.clears),
+            answer.bare.eq(self.header.is_control),
             answer.psn.eq(Mux(self.clears, self.clear_psn, Mux(refuses, self._next, self.header.psn))),
             answer.cack_psn.eq(Mux(self.taken, self.header.psn, self._next - 1)),
             answer.spdcid.eq(self.peer),
@@ -190,8 +199,8 @@ class ReturnOrder(wiring.Component):
         ]
         with m.If(acknowledges):
             m.d.comb += [
-                target.p.opcode.eq(ResponseOpcode.DEFAULT),
-                target.p.return_code.eq(ReturnCode.OK),
+                target.p.opcode.eq(Mux(p.bare, ResponseOpcode.NONE, ResponseOpcode.DEFAULT)),
+                target.p.return_code.eq(Mux(p.bare, 0, ReturnCode.OK)),
                 *(target.p[name].eq(p[name]) for name in ("cack_psn", "message_id", "job_id", "modified_length")),
             ]
 

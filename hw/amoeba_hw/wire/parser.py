@@ -18,7 +18,12 @@ __all__ = ["FrameParser", "frame_limit"]
 _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 
-_CONTROL_TYPES = (uet.ControlType.CLOSE_COMMAND, uet.ControlType.CLEAR_COMMAND, uet.ControlType.ACK_REQUEST)
+_CONTROL_TYPES = (
+    uet.ControlType.CLOSE_COMMAND,
+    uet.ControlType.CLEAR_COMMAND,
+    uet.ControlType.ACK_REQUEST,
+    uet.ControlType.CLOSE_REQUEST,
+)
 
 _VERDICT = data.StructLayout({"encapsulation": 1, "address": 1, "check": 1, "transport": 1})
 """Errors of a frame, in the order in which they count; the two checksums are judged later."""
@@ -261,7 +266,7 @@ class FrameParser(wiring.Component):
             self.payload.data.eq(funnel(self._held.data, self._arrived.data, offset, offsets)),
             self.payload.last.eq(remaining <= line_bytes),
             self.payload.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
-            self.is_request.eq(shape.request | shape.atomic_request | shape.control),
+            self.is_request.eq(shape.request | shape.atomic_request | (shape.control & ~self._asks_to_close(shape))),
         ]
         with m.If(self._leaves & self._held.last):
             m.d.sync += self._delivered.eq(0)
@@ -317,6 +322,11 @@ class FrameParser(wiring.Component):
         ]
         m.d.sync += self._wrong.transport.eq(Cat(faults).any())
 
+    def _asks_to_close(self, shape):
+        """Whether the held frame is a CLOSE_REQUEST, the only control packet for the initiator."""
+        control_type = self._fields["pds_control"]["control_type"]
+        return shape.control & (control_type == int(uet.ControlType.CLOSE_REQUEST))
+
     def _elaborate_header(self, m, shape, payload_length):
         ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
         pds, ack, nack = (self._fields[f"pds_{name}"] for name in ("request", "ack", "nack"))
@@ -329,10 +339,12 @@ class FrameParser(wiring.Component):
         has_ack = shape.response | shape.response_data | shape.ack | has_state
         has_data = shape.response_data | shape.response_data_cc | shape.return_data
         has_response = shape.response | shape.response_cc | has_data
-        is_request = has_request | shape.control
+        asks_to_close = self._asks_to_close(shape)
+        is_request = has_request | (shape.control & ~asks_to_close)
+        returns = shape.return_data | asks_to_close
         clears = shape.control & (control["control_type"] == int(uet.ControlType.CLEAR_COMMAND))
         asks = shape.control & (control["control_type"] == int(uet.ControlType.ACK_REQUEST))
-        syn = ((pds["flags"] & int(uet.PdsFlags.SYN)) != 0) & ~(clears | asks)
+        syn = ((pds["flags"] & int(uet.PdsFlags.SYN)) != 0) & ~(clears | asks | asks_to_close)
         # Fields that several PDS headers, or SES headers, have in the same place are read once.
         groups = (
             (
@@ -344,21 +356,21 @@ class FrameParser(wiring.Component):
                     "is_request": is_request,
                     "is_control": shape.nack | shape.control,
                     "clears": clears,
-                    "asks": asks,
+                    "asks": asks | asks_to_close,
                     "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
                     "marked": Mux(
-                        is_request | shape.return_data,
+                        is_request | returns,
                         ipv4["ecn"] == uet.ECN_CONGESTION,
                         (pds["flags"] & int(uet.AckFlags.MARKED)) != 0,
                     ),
-                    "returns": shape.return_data,
+                    "returns": returns,
                     "psn": Mux(clears, control["payload"], pds["psn"])
                     + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
                     # Everything before a CLOSE_COMMAND has been answered; an ACK_REQUEST does not say what has.
                     "clear_psn_offset": Mux(
                         has_request | shape.return_data,
                         pds["clear_psn_offset"],
-                        Mux(shape.control, Mux(asks, Const(0x8001, 16), Const(0xFFFF, 16)), 0),
+                        Mux(is_request, Mux(asks, Const(0x8001, 16), Const(0xFFFF, 16)), 0),
                     ),
                     "spdcid": pds["spdcid"] - uet.FIRST_PDC,
                     "dpdcid": pds["dpdcid"] - Mux(is_request, Mux(syn, 0, self._first_target_pdc), uet.FIRST_PDC),

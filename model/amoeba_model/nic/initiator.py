@@ -87,8 +87,13 @@ class Initiator:
             if peer.context < len(self._contexts):
                 self._schedule(self._contexts[peer.context])
 
+    def close_requests(self, word: int) -> int:
+        """Register: a bit for each of 32 entries whose peer asks for a CLOSE."""
+        peers = self._peers[32 * word : 32 * word + 32]
+        return sum(1 << bit for bit, peer in enumerate(peers) if peer.close_requested and not peer.failed)
+
     def receive(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
-        """Handle an acknowledgement or NACK."""
+        """Handle an acknowledgement, a NACK, or a packet in the return direction."""
         peer = self._responses.handle(header, payload, cycle)
         if peer is not None:
             context = self._contexts[peer.context]

@@ -84,6 +84,8 @@ class Peer:
     """The psn that comes next in the return direction."""
     return_gap: bool = False
     """A NACK has been sent since :attr:`returned` last advanced."""
+    close_requested: bool = False
+    """The target has asked for a CLOSE of this connection epoch."""
     next_psn: int = field(init=False)
     window: int = field(init=False)
     """Packets that the target allows to be unanswered."""
@@ -137,14 +139,14 @@ class Peer:
     def start_at_oldest(self) -> None:
         """Begin anew with what is unanswered: the target says that it gave the PDC away."""
         self.start_psn = self.returned = self.outstanding[0].psn
-        self.return_gap = False
+        self.return_gap = self.close_requested = False
         self.target_pdc = None
         self.forget_gaps()
 
     def _start(self, psn: int) -> None:
         self.start_psn = self.next_psn = self.returned = psn
         self.first_message = psn & 0xFFFF
-        self.return_gap = False
+        self.return_gap = self.close_requested = False
         self.last_answered = (psn - 1) & PSN_MASK
         self.target_pdc = None
         self.forget_gaps()

@@ -57,6 +57,8 @@ class RegisterBank:
         self._values: dict[int, int] = {}
         self._storage: dict[int, Register] = {}
         self._events: dict[int, Callable[[int], None]] = {}
+        self._close_requests: dict[int, int] = {}
+        """Word of the registers, by address."""
         self._blocks = {placed.block.name: placed for placed in bar_blocks(core.parameters)}
         for placed in self._blocks.values():
             header = placed.block.header(placed.following)
@@ -88,6 +90,9 @@ class RegisterBank:
         if "peers" in self._blocks:
             self._events[self._blocks["peers"].address("store")] = self._store_peer
             self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer
+            first = self._blocks["peers"].address("close_requests")
+            count = self._blocks["peers"].block["close_requests"].count
+            self._close_requests = {first + 4 * word: word for word in range(count)}
         self._target_pdcs = target_pdcs
         self._events[self._blocks["target_pdcs"].address("select")] = self._select_target_pdc
         self._events[self._blocks["target_pdcs"].address("close")] = lambda value: target_pdcs.expel(value & 0xFFFF)
@@ -98,6 +103,8 @@ class RegisterBank:
             return self._core.counter(index) if offset in self._values else 0
         if offset in self._cycles:
             return (self._core.now - self._core.reset_at) >> self._cycles[offset] & 0xFFFF_FFFF
+        if offset in self._close_requests:
+            return self._initiator.close_requests(self._close_requests[offset])
         return self._values.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:

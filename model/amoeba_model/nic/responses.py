@@ -80,8 +80,13 @@ class ResponseHandler:
     def _take_return(
         self, header: FrameHeader, payload: bytes, pdc: int, peer: Peer, cycle: int
     ) -> Peer | None:
-        """Handle data in the return direction: the answer to the READ that it names."""
-        if peer.ip == header.ip and self._returns.is_due(header, peer, cycle) and peer.outstanding:
+        """Handle a packet in the return direction: data is the answer to the READ that it names."""
+        is_due = peer.ip == header.ip and self._returns.is_due(header, peer, cycle)
+        if is_due and header.is_control:
+            peer.close_requested = True
+            self._returns.take(header, peer, cycle)
+            return None
+        if is_due and peer.outstanding:
             younger_by = (peer.first_message + header.message_id - peer.outstanding[0].psn) & 0xFFFF
             packet = peer.outstanding[younger_by] if younger_by < len(peer.outstanding) else None
             if packet is not None and packet.request.opcode == _READ and packet.status is None:

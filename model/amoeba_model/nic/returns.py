@@ -1,4 +1,4 @@
-"""ReturnOrder: CLEARs, and a target's own requests in the return direction of a PDC, which carry data of READs."""
+"""ReturnOrder: CLEARs, and a target's own packets in the return direction of a PDC: data of READs, CLOSE_REQUESTs."""
 
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.frames import FrameTransmitter
@@ -13,7 +13,7 @@ __all__ = ["ReturnOrder"]
 _NACKS_SENT = Counter.NACKS_SENT.value
 _RESPONSES_SENT = Counter.RESPONSES_SENT.value
 _SEND_STAGE, _CLEAR_STAGE = Stage.RESPONSE_SENT, Stage.REQUEST_SENT
-_DEFAULT = ResponseOpcode.DEFAULT.value
+_DEFAULT, _NO_RESPONSE = ResponseOpcode.DEFAULT.value, ResponseOpcode.NONE.value
 _OK = ReturnCode.OK.value
 _ROD_OOO = NackCode.ROD_OOO.value
 
@@ -28,7 +28,9 @@ class ReturnOrder:
 
     def is_due(self, header: FrameHeader, peer: Peer, cycle: int) -> bool:
         """Whether a packet comes next; one that came before is acknowledged again, one that comes early refused."""
-        if peer.failed or header.job_id != peer.job_id or header.spdcid != _or(peer.target_pdc, header.spdcid):
+        # A CLOSE_REQUEST has no job.
+        is_ours = header.is_control or header.job_id == peer.job_id
+        if peer.failed or not is_ours or header.spdcid != _or(peer.target_pdc, header.spdcid):
             return False
         ahead = (header.psn - peer.returned) & PSN_MASK
         behind = -ahead & PSN_MASK
@@ -40,7 +42,7 @@ class ReturnOrder:
         return not ahead
 
     def take(self, header: FrameHeader, peer: Peer, cycle: int) -> None:
-        """Acknowledge the packet that was due: its data is the answer to its READ."""
+        """Acknowledge the packet that was due: its data is the answer to its READ, or it is a CLOSE_REQUEST."""
         peer.returned = (peer.returned + 1) & PSN_MASK
         peer.return_gap = False
         self._acknowledge(header, peer, cycle)
@@ -64,9 +66,12 @@ class ReturnOrder:
     def _acknowledge(self, header: FrameHeader, peer: Peer, cycle: int) -> None:
         answer = self._answer(header, header.psn)
         answer.cack_psn = (peer.returned - 1) & PSN_MASK
-        answer.opcode, answer.return_code = _DEFAULT, _OK
-        answer.message_id, answer.job_id = header.message_id, header.job_id
-        answer.modified_length = header.modified_length
+        if header.is_control:
+            answer.opcode = _NO_RESPONSE
+        else:
+            answer.opcode, answer.return_code = _DEFAULT, _OK
+            answer.message_id, answer.job_id = header.message_id, header.job_id
+            answer.modified_length = header.modified_length
         self._core.counters[_RESPONSES_SENT] += 1
         self._send(answer, cycle)
 

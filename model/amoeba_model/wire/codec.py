@@ -195,7 +195,7 @@ _REQUEST_STD = NextHeader.REQUEST_STD.value
 _RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
 _NO_HEADER = NextHeader.NONE.value
 _CLOSE, _CLEAR = ControlType.CLOSE_COMMAND.value, ControlType.CLEAR_COMMAND.value
-_ASK = ControlType.ACK_REQUEST.value
+_ASK, _ASK_TO_CLOSE = ControlType.ACK_REQUEST.value, ControlType.CLOSE_REQUEST.value
 _WITH_DATA, _NO_RESPONSE = ResponseOpcode.WITH_DATA.value, ResponseOpcode.NONE.value
 _WITHOUT_DATA = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.DEFAULT.value})
 _ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
@@ -224,13 +224,14 @@ def encode(
     ``dscp`` is that of requests, ``peers`` the size of the sender's peer table. ``header.payload_length`` is not
     looked at. Raises LayoutError when a value does not fit its field, and when there is a payload where none may be.
     """
-    returned = header.returns and header.opcode == _WITH_DATA
+    returned = _is_returned(header)
     own = FIRST_PDC if header.is_request or (header.returns and not returned) else first_target_pdc(peers)
     numbers = _numbers(header, own)
     if header.is_control:
         if payload:
             raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
-        packet = _encode_control(header, numbers) if header.is_request else _encode_nack(header, numbers)
+        is_nack = not (header.is_request or returned)
+        packet = _encode_nack(header, numbers) if is_nack else _encode_control(header, numbers)
     elif header.is_request:
         packet = _encode_request(header, numbers)
     elif returned:
@@ -244,6 +245,11 @@ def encode(
     outer, crc = encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip, tos)
     crc = google_crc32c.extend(google_crc32c.extend(crc, packet), payload)
     return b"".join((outer, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
+
+
+def _is_returned(header: FrameHeader) -> bool:
+    """Whether a packet is a target's own, in the return direction; otherwise, there, the initiator's answer to it."""
+    return header.returns and (header.opcode == _WITH_DATA or header.asks)
 
 
 def _encode_request(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
@@ -331,6 +337,8 @@ def _encode_nack(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
 def _encode_control(header: FrameHeader, numbers: tuple[int, int]) -> bytes:
     if header.clears:
         return _pack_control(_CLEAR, 0, 0, *numbers, header.psn)
+    if header.returns:
+        return _pack_control(_ASK_TO_CLOSE, _ACK_REQUEST | (_RETX if header.retx else 0), header.psn, *numbers, 0)
     if header.asks:
         return _pack_control(_ASK, _RETX if header.retx else 0, header.psn, *numbers, 0)
     return _pack_control(_CLOSE, _ACK_REQUEST | _syn_and_retx(header), header.psn, *numbers, 0)
@@ -397,6 +405,8 @@ def decode(
         return _decode_nack(frame, mac, ip, port, pds_flags)
     if kind == _CONTROL and next_header in (_CLOSE, _CLEAR, _ASK):
         return _decode_control(frame, (mac, ip, port), next_header, pds_flags, marked, peers)
+    if kind == _CONTROL and next_header == _ASK_TO_CLOSE:
+        return _decode_close_request(frame, mac, ip, port, pds_flags, marked)
     return _DROP_MALFORMED
 
 
@@ -546,5 +556,28 @@ def _decode_control(
         marked=marked,
         clears=kind == _CLEAR,
         asks=kind == _ASK,
+    )
+    return DecodedFrame(header, b"")
+
+
+def _decode_close_request(
+    frame: bytes, mac: int, ip: int, port: int, pds_flags: int, marked: bool
+) -> DecodedFrame | Drop:
+    psn, spdcid, dpdcid, _ = _unpack_control(frame, ENCAPSULATION_SIZE)
+    if not spdcid:
+        return _DROP_MALFORMED
+    header = FrameHeader(
+        mac=mac,
+        ip=ip,
+        port=port,
+        is_request=False,
+        is_control=True,
+        retx=bool(pds_flags & _RETX),
+        psn=psn,
+        spdcid=spdcid - FIRST_PDC,
+        dpdcid=(dpdcid - FIRST_PDC) & 0xFFFF,
+        marked=marked,
+        returns=True,
+        asks=True,
     )
     return DecodedFrame(header, b"")

@@ -22,7 +22,8 @@ class FrameHeader:
     port: int = 0
     """UDP source port (entropy)."""
     is_request: bool = True
-    """To the target: ROD request, or control packet; otherwise to the initiator: ACK, NACK, or a READ's data."""
+    """To the target: ROD request, or control packet; otherwise to the initiator: ACK, NACK, a READ's data, or a
+    CLOSE_REQUEST."""
     is_control: bool = False
     """Control packet, or NACK: nothing but PDS fields is valid, and there is no payload. A CLOSE_COMMAND, unless the
     packet ``clears`` or ``asks``."""
@@ -70,12 +71,13 @@ class FrameHeader:
     request had one. Requests are sent unmarked."""
     returns: bool = False
     """``psn`` counts in the return direction. With WITH_DATA, to the initiator: a ROD request of the target with a
-    READ's data. ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``. Otherwise the initiator's
-    ACK or NACK of such a request."""
+    READ's data. ``message_id`` is the READ's, and ``buffer_offset`` is ``message_offset``. With ``asks``: a
+    CLOSE_REQUEST. Otherwise the initiator's ACK or NACK of such a packet."""
     clears: bool = False
     """The control packet is a CLEAR_COMMAND, which has no psn of its own."""
     asks: bool = False
-    """The control packet is an ACK_REQUEST, which no NIC sends: the answer to packet ``psn`` is wanted again."""
+    """The control packet is an ACK_REQUEST, which no NIC sends: the answer to packet ``psn`` is wanted again. If the
+    packet ``returns``, it is a CLOSE_REQUEST, which no NIC sends either: the initiator is to close the PDC."""
     wants_clear: bool = False
     """Of an ACK, not of a NIC: the target asks for a CLEAR_COMMAND."""
     mpr: int = 0

@@ -86,7 +86,7 @@ def records_of(frame: bytes, header: FrameHeader) -> list[Record]:
     """List the headers of a frame in wire order; its payload and CRC follow."""
     records: list[Record] = [ETHERNET, IPV4, UDP]
     if header.is_control:
-        records.append(PDS_CONTROL if header.is_request else PDS_NACK)
+        records.append(PDS_CONTROL if header.is_request or header.asks else PDS_NACK)
     elif header.is_request:
         records += [PDS_REQUEST, SES_REQUEST if header.flags & SesFlags.START_OF_MESSAGE else SES_REQUEST_PART]
         if header.opcode in ATOMIC_REQUESTS:
@@ -113,7 +113,8 @@ def summary_of(decoded: DecodedFrame) -> str:
     header = decoded.header
     source = f"{_ip(header.ip)} PDC {(header.spdcid + FIRST_PDC) & 0xFFFF}"
     if header.is_control:
-        what = _control_text(header) if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
+        is_nack = not (header.is_request or header.asks)
+        what = f"NACK {_member(NackCode, header.nack_code)}" if is_nack else _control_text(header)
     else:
         what = _request_text(decoded) if header.is_request else _response_text(decoded)
     chosen = (("SYN", header.syn), ("RETX", header.retx), ("MARKED", header.marked))
@@ -124,7 +125,9 @@ def summary_of(decoded: DecodedFrame) -> str:
 def _control_text(header: FrameHeader) -> str:
     if header.clears:
         return "CLEAR_COMMAND"
-    return "ACK_REQUEST" if header.asks else "CLOSE_COMMAND"
+    if header.asks:
+        return "CLOSE_REQUEST" if header.returns else "ACK_REQUEST"
+    return "CLOSE_COMMAND"
 
 
 def _request_text(frame: DecodedFrame) -> str:

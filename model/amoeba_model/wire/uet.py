@@ -458,7 +458,7 @@ PDS_CONTROL = Record(
     16,
     (
         Field("type", 5, "CONTROL.", PdsType),
-        Field("control_type", 4, "CLOSE_COMMAND, CLEAR_COMMAND or ACK_REQUEST.", ControlType),
+        Field("control_type", 4, "CLOSE_COMMAND, CLEAR_COMMAND, ACK_REQUEST or CLOSE_REQUEST.", ControlType),
         Field("flags", 7, "Acknowledge request, retransmission, SYN.", ControlFlags),
         Field("probe_opaque", 16, "Zero."),
         Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one, an ACK_REQUEST names one."),

@@ -14,6 +14,8 @@ from tests.support.simulation import simulate
 PEERS, WINDOW = 4, 8
 PSNS = 1 << 32
 ROD_OUT_OF_ORDER, DEFAULT, OK = 0x0D, 0, 1
+NONE = 3
+"""Response opcode of an ACK without a response."""
 
 
 class Driver:
@@ -86,6 +88,33 @@ def test_packets_are_taken_in_order_and_acknowledged_as_often_as_they_come():
                 assert answer is None
             await ctx.tick()
         assert min(taken) > 10
+
+    simulate(dut, testbench)
+
+
+def test_a_close_request_takes_its_turn_and_is_shown_until_the_pdc_begins_anew():
+    dut = ReturnOrder(PEERS, WINDOW)
+
+    async def testbench(ctx):
+        driver = Driver(ctx, dut)
+        state = {"start_psn": 40}
+        asks = {"is_control": 1, "asks": 1, "returns": 1}
+        for ends in ("forget", "opened"):
+            _, due, _, answer = await driver.packet(2, state, psn=41, accepts=False, waits=0, **asks)
+            assert (due, answer) == (0, None)
+            assert ctx.get(dut.close_requests) == 0
+            for _ in range(2):  # the second one comes again
+                _, _, _, answer = await driver.packet(2, state, psn=40, spdcid=9, message_id=0, job_id=0, **asks)
+                assert answer == {"psn": 40, "cack_psn": 40, "nack_code": 0, "spdcid": 2, "dpdcid": 9}
+                found = ctx.get(dut.acknowledgements.payload)
+                assert (found.opcode, found.return_code, found.is_control) == (NONE, 0, 0)
+                await ctx.tick()
+                assert ctx.get(dut.close_requests) == 1 << 2
+            _, due, _, answer = await driver.packet(2, state, psn=41)  # data behind it
+            assert due
+            assert ctx.get(dut.acknowledgements.payload.opcode) == DEFAULT
+            await driver.pulse(**({"forget": 1} if ends == "forget" else {"opened": 1, "opened_peer": 2}))
+            assert ctx.get(dut.close_requests) == 0
 
     simulate(dut, testbench)
 

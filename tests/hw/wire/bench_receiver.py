@@ -29,6 +29,7 @@ from tests.hw.uet_frames import (
     network_bytes,
     packets_of,
     random_close,
+    random_close_request,
     random_control,
     random_header,
     random_nack,
@@ -178,7 +179,7 @@ def wrong_transports():
         **{f"atomic of {n} bytes": wrapped(atomic[:n]) for n in (56, 59)},
         **{f"answer of {n} bytes": wrapped(answer[:n]) for n in (0, 12, 23)},
         **{f"data of {n} bytes": wrapped(data[:n]) for n in (24, 31, 51)},
-        **{f"control packet of type {n}": wrapped(prologue(close, 11, n, 0x28)) for n in (0, 3, *range(5, 16))},
+        **{f"control packet of type {n}": wrapped(prologue(close, 11, n, 0x28)) for n in (0, 3, *range(6, 16))},
         **{f"ACK_CC with next header {n}": wrapped(prologue(answer + bytes(20), 8, n)) for n in (1, 2, 3, 6, 15)},
         **{f"ACK_CC of {n} bytes": wrapped(prologue(answer + bytes(20), 8, 4)[:n]) for n in (12, 31, 32, 43)},
         **{f"NACK with next header {n}": wrapped(prologue(nack, 10, n)) for n in range(1, 16)},
@@ -378,6 +379,20 @@ async def a_clear_is_counted_and_ends_here_and_a_request_for_an_ack_is_handed_on
     assert bench.accepted("request") == asks
     assert [event["psn"] for event in bench.traced["request"]] == [header["psn"] for header, _ in asks]
     assert bench.accepted("response") == []
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_close_request_is_handed_to_the_initiator(dut):
+    bench = Bench(dut)
+    await start(dut)
+    headers = [random_close_request() for _ in range(20)]
+    for header in headers:
+        bench.send(frame(header, b"", received=True))
+        bench.send(frame(random_close(), b"", received=True))
+    await bench.judged(40)
+    assert bench.counts == {"frames_received": 40}
+    assert bench.accepted("response") == [(header, b"") for header in headers]
+    assert len(bench.accepted("request")) == 20
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

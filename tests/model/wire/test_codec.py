@@ -68,6 +68,7 @@ ACK_OFFSET_BODY = (
 BARE_ACK_BODY = bytes.fromhex("3800 0001 00010002 000a 0006")  # ACK, no next header; the packet behind cack_psn
 NACK_BODY = bytes.fromhex("5010 0d 00 fffffffe 000a 0006 00000000")  # NACK, no next header, RETX; ROD_OOO; psn
 CLOSE_BODY = bytes.fromhex("5a18 0000 00010003 0006 0004 00000000")  # CONTROL, CLOSE_COMMAND, RETX+ackreq
+CLOSE_REQUEST_BODY = bytes.fromhex("5a98 0000 00010003 0006 0004 00000000")  # CONTROL, CLOSE_REQUEST, RETX+ackreq
 CLOSE_SYN_BODY = bytes.fromhex("5a0c 0000 00010003 0006 0003 00000000")  # ackreq+SYN; the fourth packet
 BARE_ACK_HEADER: dict[str, Any] = {
     "mac": MAC_B,
@@ -287,7 +288,7 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (frame_of(BARE_ACK_BODY + bytes(4)), Counter.DROPPED_MALFORMED),
         *(
             (body_with(8, b"\0\0", body), Counter.DROPPED_MALFORMED)  # PDC 0
-            for body in (REQUEST_BODY, ACK_BODY, ACK_DATA_BODY, BARE_ACK_BODY, CLOSE_BODY)
+            for body in (REQUEST_BODY, ACK_BODY, ACK_DATA_BODY, BARE_ACK_BODY, CLOSE_BODY, CLOSE_REQUEST_BODY)
         ),
         (body_with(13, b"\x5c", ACK_BODY), Counter.DROPPED_MALFORMED),
         (frame_of(NACK_BODY[:-1]), Counter.DROPPED_MALFORMED),
@@ -296,7 +297,7 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (body_with(0, b"\x60\x00", NACK_BODY), Counter.DROPPED_MALFORMED),  # NACK_CCX
         (frame_of(CLOSE_BODY[:-1]), Counter.DROPPED_MALFORMED),
         (frame_of(CLOSE_BODY + b"\0"), Counter.DROPPED_MALFORMED),
-        (body_with(0, b"\x5a\xbc", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # CLOSE_REQUEST
+        (body_with(0, b"\x5b\x3c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # PROBE
         (body_with(0, b"\x58\x3c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # NOOP
         (frame_of(ACK_BODY[:16]), Counter.DROPPED_MALFORMED),
     ],
@@ -313,6 +314,9 @@ def test_a_bad_frame_is_dropped_for_its_first_mistake(frame: bytes, cause: Count
         (CLOSE_BODY, 1, b"\x7b"),  # the other flags, IS_ROD among them
         (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
         (CLOSE_BODY, 12, b"\x12\x34\x56\x78"),  # payload
+        (CLOSE_REQUEST_BODY, 1, b"\xfb"),  # the other flags, SYN among them
+        (CLOSE_REQUEST_BODY, 2, b"\xff\xff"),  # probe_opaque
+        (CLOSE_REQUEST_BODY, 12, b"\x12\x34\x56\x78"),  # payload
         (BARE_ACK_BODY, 1, b"\x4d"),  # the other flags
     ],
 )
@@ -321,7 +325,7 @@ def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: in
 
 
 @pytest.mark.parametrize("ecn", range(4))
-@pytest.mark.parametrize("body", [REQUEST_BODY, CLOSE_BODY])
+@pytest.mark.parametrize("body", [REQUEST_BODY, CLOSE_BODY, CLOSE_REQUEST_BODY])
 def test_a_request_is_marked_by_its_ip_header_alone(body: bytes, ecn: int) -> None:
     plain = decode(frame_of(body))
     assert isinstance(plain, DecodedFrame)
@@ -427,6 +431,9 @@ def test_nack_and_close_are_rendered_with_their_codes() -> None:
     assert list(shown) == ["ethernet", "ipv4", "udp", "pds_control", "crc"]
     assert shown["pds_control"]["flags"] == "0x18 (RETX|ACK_REQUEST)"
     assert summary(frame_of(CLOSE_BODY)) == "10.0.0.1 PDC 6 psn 65539: CLOSE_COMMAND, RETX"
+    shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(CLOSE_REQUEST_BODY))}
+    assert list(shown) == ["ethernet", "ipv4", "udp", "pds_control", "crc"]
+    assert summary(frame_of(CLOSE_REQUEST_BODY)) == "10.0.0.1 PDC 6 psn 65539: CLOSE_REQUEST, RETX"
 
 
 def test_answers_without_a_return_code_are_rendered_as_such() -> None:

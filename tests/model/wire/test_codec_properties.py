@@ -105,6 +105,9 @@ FRAMES = {
     "CLEAR_COMMAND": with_payload(
         headers({"retx": st.just(False)}, clear_psn_offset=0xFFFF, is_control=True, clears=True), st.just(b"")
     ),
+    "CLOSE_REQUEST": with_payload(
+        headers({}, is_request=False, is_control=True, returns=True, asks=True), st.just(b"")
+    ),
     "ACK_REQUEST": with_payload(headers({}, clear_psn_offset=0x8001, is_control=True, asks=True), st.just(b"")),
 }
 """The possible results of decode, by kind of frame."""

@@ -251,6 +251,20 @@ SENT = {
             "modified_length": 8,
         },
     ),
+    "answer to a CLOSE_REQUEST": Golden(
+        f"{TOLD} 45b8 002c 0000 4000 4011 2607 {B_TO_A} 0018 0000"
+        "3800 0000 00000004 000a 0006"  # ACK, nothing follows; cack_psn of the return direction
+        "10f4da97",
+        {
+            "is_request": False,
+            "returns": True,
+            "psn": 4,
+            "cack_psn": 4,
+            "spdcid": 9,
+            "dpdcid": 5,
+            "opcode": 3,
+        },
+    ),
     "NACK about no PDC": Golden(
         f"{TOLD} 45b8 0030 0000 4000 4011 2603 {B_TO_A} 001c 0000"
         "5000 0e 00 00000002 0000 0006 00000000"  # NACK; INV_DPDCID
@@ -268,6 +282,20 @@ SENT = {
 """Frames that Amoeba sends."""
 
 RECEIVED = {
+    "a CLOSE_REQUEST": Golden(
+        f"{TOLD} 4502 0030 0000 4000 4011 26b9 {B_TO_A} 001c 0000"
+        "5a88 0000 00000004 000a 0006 00000000"  # CONTROL, CLOSE_REQUEST, ACK_REQUEST; psn of the return direction
+        "7b100e47",
+        {
+            "is_request": False,
+            "is_control": True,
+            "returns": True,
+            "asks": True,
+            "psn": 4,
+            "spdcid": 9,
+            "dpdcid": 5,
+        },
+    ),
     "a CLOSE of a low class that a switch has marked": Golden(
         f"{ASKED} 4523 0030 0000 4000 4011 2698 {A_TO_B} 001c 0000"  # DSCP 8, CE
         "5a08 0000 00000003 0006 000a 00000000"
@@ -383,7 +411,7 @@ def header_of(golden: Golden, *, received: bool) -> FrameHeader:
     mac, ip = (MAC_B, IP_B) if other_is_b else (MAC_A, IP_A)
     if received:
         is_own_target = header.is_request and not header.syn
-        header = replace(header, returns=header.returns and header.opcode == 2)
+        header = replace(header, returns=header.returns and (header.opcode == 2 or header.asks))
         numbers = {"dpdcid": header.dpdcid - PEERS} if is_own_target else {}
         return replace(header, mac=mac, ip=ip, payload_length=len(golden.payload), **numbers)
     is_own_target = not header.is_request and not header.returns and header.spdcid != NO_PDC
