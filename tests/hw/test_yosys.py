@@ -9,6 +9,8 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.back.verilog import YosysError
 from amaranth.hdl import Module, signed
+from amaranth.hdl._ir import DriverConflict
+from amaranth.hdl._nir import Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -16,6 +18,7 @@ from amoeba_hw import yosys
 from amoeba_hw.blocks import BLOCKS
 from amoeba_hw.rtlil import generate_rtlil
 from amoeba_hw.stream import Queue
+from amoeba_hw.synthesis import harness_rtlil
 from amoeba_hw.verilog import generate_verilog
 from amoeba_model.parameters import NicParameters
 
@@ -54,6 +57,27 @@ COMPONENTS = {
 def test_rtlil_is_the_text_that_amaranth_writes(name):
     expected = rtlil.convert(COMPONENTS[name](), name="top", emit_src=False)
     assert generate_rtlil(COMPONENTS[name]()) == expected
+
+
+@pytest.mark.parametrize("write", [generate_rtlil, harness_rtlil], ids=["alone", "in a harness"])
+def test_amaranth_checks_the_nets_of_values_again_once_rtlil_is_written(write):
+    write(COMPONENTS["a queue"]())
+    with pytest.raises(AssertionError):
+        Value([1])
+
+
+def test_amaranth_checks_the_nets_of_values_again_after_a_design_that_it_refuses():
+    class Driven(Rows):
+        def elaborate(self, platform):
+            m = super().elaborate(platform)
+            m.submodules.other = other = Module()
+            other.d.comb += self.o.eq(0)
+            return m
+
+    with pytest.raises(DriverConflict):
+        generate_rtlil(Driven(8, 4, []))
+    with pytest.raises(AssertionError):
+        Value([1])
 
 
 @pytest.mark.parametrize("name", ["a memory of zeros", "a memory of rows", "a block of the NIC"])
