@@ -1,6 +1,6 @@
 """Targets that ask for a CLOSE of their packet delivery contexts: an independent UET endpoint, and hostile ones.
 
-The NICs are the model and the smallest one in RTL.
+Covers ``amoeba/transport/close_requests.py`` and more. The NICs are the model and the smallest one in RTL.
 """
 
 import itertools

@@ -12,15 +12,7 @@ from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.first_psns import FirstPsns
 from amoeba_hw.initiator.nack_rules import NackRules
 from amoeba_hw.initiator.peer_table import ANSWERED
-from amoeba_hw.initiator.records import (
-    ANSWER,
-    FLUSH,
-    GENERATION_BITS,
-    LOGGED_PACKET,
-    NOTE,
-    RECOVERY,
-    RecoveryKind,
-)
+from amoeba_hw.initiator.records import ANSWER, FLUSH, GENERATION_BITS, LOGGED_PACKET, NOTE, RECOVERY, RecoveryKind
 from amoeba_hw.initiator.result_router import DECISION, ResultRouter
 from amoeba_hw.initiator.return_order import ReturnOrder
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
@@ -176,8 +168,6 @@ class ResponseHandler(wiring.Component):
         """The answer has that packet's message and job; a DEFAULT response has no job."""
         self._genuine = Signal()
         """The packet in the return direction comes from the peer; data is for its job."""
-        self._asks_to_close = Signal()
-        """The packet is the CLOSE_REQUEST that comes next."""
         self._waits = Signal()
         """The PDC has unanswered packets."""
         self._bare = Signal()
@@ -378,7 +368,6 @@ class ResponseHandler(wiring.Component):
         meant = header.is_control | (header.job_id == self.answer_job)
         return [
             self._genuine.eq(header.returns & is_peer & meant & ~failed),
-            self._asks_to_close.eq(header.returns & header.is_control & is_peer & ~failed & self._returns.due),
             self._waits.eq(outstanding != 0),
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
@@ -421,7 +410,7 @@ class ResponseHandler(wiring.Component):
             ]
         with m.Elif(self._following):
             m.d.comb += [self.answered.eq(self._noted), self._finished.eq(~(self._noted & self._gaps.continues))]
-        with m.Elif(self._asks_to_close):
+        with m.Elif(self._genuine & header.is_control & self._returns.due):
             m.d.comb += self._returns.taken.eq(1)
         with m.Elif(~(self._expected & meant)):
             m.d.comb += [self.count_dropped_response.eq(1), self._returns.dropped.eq(self._genuine)]
