@@ -324,7 +324,7 @@ def _compile(
     command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *flags]
     _run([*command, *sources, "design.v"], folder, environment)
     objects = folder / "objects"
-    with _shared_runtime(objects, _digest(_tool_versions(), *_fixed_flags(), *flags)):
+    with _shared_runtime(objects, _runtime_key(flags)):
         jobs = f"-j{len(os.sched_getaffinity(0))}"
         makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
         fast = f"OPT_FAST={effort.level} {bounded_analyses()}"
@@ -360,6 +360,11 @@ def _gathered(objects: Path, effort: _Effort, sources: list[str]) -> list[str]:
         f"VM_CLASSES_SLOW={'slow' if slow else ''}", "VM_SUPPORT_SLOW=",
         "VK_PCH_H=unused.h", "VK_PCH_I_FAST=", "VK_PCH_I_SLOW=", *(["VM_USER_CLASSES="] if with_sources else []),
     ]  # fmt: skip
+
+
+def _runtime_key(flags: Iterable[str]) -> str:
+    """Return the digest of all that the runtime depends on. The flags of netlists change the design's files only."""
+    return _digest(_tool_versions(), *_fixed_flags(), *(flag for flag in flags if flag not in _NETLIST_FLAGS))
 
 
 @contextmanager

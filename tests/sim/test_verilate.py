@@ -241,6 +241,12 @@ def test_a_small_bench_is_one_file_with_its_main_program(tmp_path):
     assert sorted(included) == ["../main.cpp", "Vtop.cpp", "Vtop__0__Slow.cpp"]
 
 
+def test_a_netlist_takes_the_runtime_of_other_nics_and_one_with_waveforms_does_not():
+    nic = list(verilate._LIBRARY_FLAGS)
+    assert verilate._runtime_key([*nic, *verilate._NETLIST_FLAGS]) == verilate._runtime_key(nic)
+    assert verilate._runtime_key([*nic, *verilate._wave_flags("vcd")]) != verilate._runtime_key(nic)
+
+
 def test_a_component_is_elaborated_once_for_all_that_ask_for_it(fresh_cache, monkeypatch):
     elaborated = []
 
