@@ -432,7 +432,9 @@ def test_binding_asks_for_vfio_pci_unbinds_and_probes(as_linux, monkeypatch):
 
     real = binding._hand_over
     monkeypatch.setattr(binding, "_hand_over", hand_over)
-    assert invoke("pcie", "bind", "03:00.0").output == "0000:03:00.0: driver vfio-pci, IOMMU group 7\n"
+    bound = "0000:03:00.0: driver vfio-pci, IOMMU group 7\n"
+    assert invoke("pcie", "bind", "03:00.0").output == bound
+    assert invoke("pcie", "bind", "03:00.0", "0000:03:00.0").output == 2 * bound
     assert written == ["vfio-pci\n", "0000:03:00.0", "0000:03:00.0"]
     monkeypatch.undo()
     unbind("0000:03:00.0", as_linux)

@@ -19,7 +19,9 @@ pcie = typer.Typer(
     """,
     no_args_is_help=True,
 )
-_Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address on the PCI bus, such as 0000:01:00.0.")]
+_Addresses = Annotated[
+    list[str], typer.Argument(metavar="ADDRESS...", help="Addresses on the PCI bus, such as 0000:01:00.0.")
+]
 
 
 @pcie.command("list")
@@ -46,23 +48,25 @@ def list_(
 
 @pcie.command("bind")
 def bind_(
-    address: _Address,
-    user: Annotated[str | None, typer.Option(help="User who may open the NIC without being root.")] = None,
+    addresses: _Addresses,
+    user: Annotated[str | None, typer.Option(help="User who may open the NICs without being root.")] = None,
 ) -> None:
-    """Bind a device to vfio-pci. Needs root.
+    """Bind devices to vfio-pci. Needs root.
 
     Example: sudo amoeba pcie bind 0000:01:00.0 --user alice
     """
-    _say(bind(address, user))
+    for address in addresses:
+        _say(bind(address, user))
 
 
 @pcie.command("unbind")
-def unbind_(address: _Address) -> None:
-    """Unbind a device from vfio-pci. Needs root.
+def unbind_(addresses: _Addresses) -> None:
+    """Unbind devices from vfio-pci. Needs root.
 
     Example: sudo amoeba pcie unbind 0000:01:00.0
     """
-    _say(unbind(address))
+    for address in addresses:
+        _say(unbind(address))
 
 
 def _say(device: PciDevice) -> None:
