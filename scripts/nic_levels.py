@@ -97,6 +97,9 @@ def render_levels(store: dict[str, dict[str, Any]]) -> list[str]:
         "carry cells and multipliers count for the module that has them. Yosys does not say where a LUT is from: a",
         "LUT counts for the module of most cells that it drives. The trace port is left open. The harness does not",
         "count. The hash is that of the RTLIL which Yosys reads: the same for the same hardware.",
+        "",
+        "Yosys saves LUTs on every path that is shorter than the longest one of the NIC. The levels of such a path",
+        "therefore depend on the rest of the NIC: only the longest path of a NIC says what its logic needs.",
     ]
     for name in (each for each in NICS if each in store):
         lines += ["", f"### {name}", *_render_nic(NICS[name], store[name])]

@@ -238,8 +238,8 @@ class HeaderBuilder(wiring.Component):
         Of requests.
     i : FRAME_HEADER stream
     o : BUILT_HEADER stream
-        Latency two cycles (the IPv4 checksum is summed in the first and folded in the second). ``i.ready`` comes from
-        a register.
+        Latency two cycles. The first chooses the frame's shape and length, the second sums the IPv4 checksum.
+        ``i.ready`` comes from a register.
     """
 
     def __init__(self, every_cycle, peers):
@@ -258,7 +258,8 @@ class HeaderBuilder(wiring.Component):
         self._total_length = Signal(16)
         self._service = Signal(8)
         """DSCP and ECN."""
-        self._sum = Signal(19)
+        self._halves = Signal(17)
+        """Sum of both halves of the other side's IP address."""
         self._valid = Signal()
 
     def elaborate(self, platform):
@@ -293,27 +294,26 @@ class HeaderBuilder(wiring.Component):
                 self._shape.eq(shape),
                 self._total_length.eq(total_length),
                 self._service.eq(service),
-                self._sum.eq(self._checksum_sum(source.p, shape, service)),
+                self._halves.eq(source.p.ip[:16] + source.p.ip[16:]),
             ]
         return m
 
-    def _checksum_sum(self, header, shape, service):
+    def _checksum_sum(self):
         """Sum of the 16-bit words of the IPv4 header."""
         fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
         constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
-        other = header.ip
-        own = (self.ip[:16] + self.ip[16:]) + service
-        # That of the packet's length, whose shape is known last, and of all that is the same in every header.
-        rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + header.payload_length
-        return (own + (other[:16] + other[16:])) + rest
+        own = (self.ip[:16] + self.ip[16:]) + (self._service + constant)
+        return own + (self._halves + self._total_length)
 
     def _assemble(self, m):
         """Statements that put the second stage's header together."""
         header, built = self._header, self.o.p
+        words = Signal(19)
         folded = Signal(17)
         checksum = Signal(16)
         m.d.comb += [
-            folded.eq(self._sum[:16] + self._sum[16:]),
+            words.eq(self._checksum_sum()),
+            folded.eq(words[:16] + words[16:]),
             checksum.eq(~(folded[:16] + folded[16])),
         ]
         common = Cat(
