@@ -59,6 +59,8 @@
 #define AMOEBA_DEVICE_DRAIN 0x088 /* W: Drain the target: see draining. Earlier register writes, such as those that withdraw a key or disable a context, take effect first. The value is ignored. */
 #define AMOEBA_DEVICE_DRAINING 0x08c /* R: 1 from a write of drain until all requests that the target had accepted by then have ended, with their reads and writes of host memory, events and reads of receive descriptors; else 0. */
 #define AMOEBA_DEVICE_EVENT_RINGS 0x090 /* R: 1: contexts may have event rings; 0: the NIC refuses immediate data. */
+#define AMOEBA_DEVICE_RETURN_DATA 0x094 /* R: 1: the target can send data of READs in the return direction; 0: all data is in ACKs. */
+#define AMOEBA_DEVICE_MAX_ACK_DATA 0x098 /* RW: Maximum bytes of data of a READ in an ACK, at least 16; the target sends longer data in the return direction. Ignored without return_data, or without an answer memory. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */

@@ -50,6 +50,8 @@ class NicParameters:
     event_rings: bool = True
     """Whether contexts may have event rings, which an initiator and messages need. A NIC without them refuses
     requests with immediate data."""
+    return_data: bool = False
+    """Whether the target can send data of READs in the return direction of their PDC. Only the model can."""
     event_counters: int = 64
     """Event counters, number 0 (none) included; a power of two, at most 256."""
     datatypes: tuple[Datatype, ...] = tuple(Datatype)
@@ -85,6 +87,8 @@ class NicParameters:
             raise ValueError(f"event_rings must be True or False, got {self.event_rings}")
         if not self.event_rings and (self.peers or self.receives):
             raise ValueError(f"event_rings must be True with an initiator or messages, got {self.event_rings}")
+        if not isinstance(self.return_data, bool):
+            raise ValueError(f"return_data must be True or False, got {self.return_data}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
         if not 0 <= self.out_of_order_entries <= 256:

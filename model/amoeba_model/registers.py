@@ -20,6 +20,7 @@ __all__ = [
     "DOORBELL_PAGE_SIZE",
     "DOORBELL_REGISTERS",
     "KEY_PROBES",
+    "MAX_ACK_DATA",
     "NACK_LIFE",
     "PDC_REFUSALS",
     "RETRANSMIT_DOUBLINGS",
@@ -56,6 +57,9 @@ PDC_REFUSALS = 512
 """Hold-offs because of NO_PDC_AVAIL in a row, for each of ``retransmit_limit`` + 1, after which one more makes the
 PDC fail. For each that is 128 timeouts, where a target with the same settings gives away what is idle for 32, in
 hardware up to 64: who has waited in vain has waited for PDCs that are in use."""
+
+MAX_ACK_DATA = (16, 8192)
+"""Limits of ``max_ack_data``. The upper one is the most that any NIC has as ``payload``."""
 
 BASE_MULTIPLE = 64
 """Rings, slots, answer memory and event counters begin at multiples of this: their registers have no lower bits.
@@ -125,13 +129,14 @@ class Counter(enum.IntEnum):
     REQUESTS_SENT = 3
     """Request frames sent."""
     RESPONSES_SENT = 4
-    """Acknowledge frames sent."""
+    """Acknowledge frames, and data in the return direction, sent."""
     FRAMES_RECEIVED = 5
     """Frames accepted as UET for this NIC."""
     REQUESTS_RECEIVED = 6
     """Request frames executed or refused with a return code."""
     RESPONSES_RECEIVED = 7
-    """Acknowledge frames, and data in the return direction, that matched an outstanding request."""
+    """Acknowledge frames, and data in the return direction, that matched an outstanding request, or data in the
+    return direction that was not acknowledged."""
     DROPPED_MALFORMED = 8
     """Frames dropped: not UET, truncated, or with inconsistent lengths."""
     DROPPED_CHECK = 9
@@ -163,9 +168,9 @@ class Counter(enum.IntEnum):
     INTERRUPTS = 21
     """Interrupts raised."""
     RETRANSMISSIONS = 22
-    """Of the request frames sent, those sent again."""
+    """Of the request frames, and of data in the return direction, those sent again."""
     TIMEOUTS = 23
-    """Times that a PDC heard nothing for its retransmission timeout."""
+    """Times that a PDC heard nothing for its retransmission timeout, in either direction."""
     FAILED_PDCS = 24
     """PDCs given up: too many timeouts in a row, a NACK that says so, or the register ``fail``."""
     NACKS_SENT = 25
@@ -347,6 +352,18 @@ def _device_block() -> RegisterBlock:
                 "their reads and writes of host memory, events and reads of receive descriptors; else 0.",
             ),
             _ro("event_rings", 0x90, "1: contexts may have event rings; 0: the NIC refuses immediate data."),
+            _ro(
+                "return_data",
+                0x94,
+                "1: the target can send data of READs in the return direction; 0: all data is in ACKs.",
+            ),
+            _rw(
+                "max_ack_data",
+                0x98,
+                "Maximum bytes of data of a READ in an ACK, at least 16; the target sends longer data in the return "
+                "direction. Ignored without return_data, or without an answer memory.",
+                reset=MAX_ACK_DATA[1],
+            ),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),

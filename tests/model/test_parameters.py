@@ -32,6 +32,7 @@ from amoeba_model.parameters import NicParameters
         ("single_cycle_products", 1),
         ("event_rings", 1),
         ("event_rings", False),
+        ("return_data", 1),
     ],
 )
 def test_sizes_that_no_nic_can_have_are_refused(name, value):

@@ -70,6 +70,8 @@ class Initiator:
 
     STEPS = 60
     """Of the network: longer than any NIC takes to answer."""
+    PATIENCE = 400
+    """Of the network: longer than a timeout of a NIC."""
 
     def __init__(self, station: Station, to: Address, start_psn: int = 0x1234_0000, spdcid: int = 7) -> None:
         self.station, self.to = station, to
@@ -77,6 +79,16 @@ class Initiator:
         self._spdcid = spdcid
         self._dpdcid: int | None = None
         self._message = 100
+        self.returned = start_psn
+        """The next psn of the return direction, which begins with the first psn of the PDC."""
+        self._gap = False
+        """A packet ahead of that one has been refused."""
+        self._reads: dict[int, int] = {}
+        """Sizes of READs by message."""
+        self.data: dict[int, bytes] = {}
+        """Data that came in the return direction, by the READ's message."""
+        self.deaf = False
+        """Take nothing in the return direction."""
 
     def header(self, opcode: int, **fields: int) -> bytes:
         """Return a SES standard request: ``key``, ``offset``, ``length``, ``flags``, ``field``, ``message``."""
@@ -105,6 +117,9 @@ class Initiator:
         self._message += 1
         for _ in range(self.STEPS):
             for packet in self.station.arrived():
+                if packet.prologue[0] == ROD_REQUEST:
+                    self._take_returned(packet)
+                    continue
                 answer = answer_of(packet)
                 if answer.psn == psn:
                     if not answer.nack:
@@ -119,11 +134,85 @@ class Initiator:
 
     def read(self, key: int, offset: int, length: int) -> bytes:
         """READ up to ``MAX_ACK_DATA`` bytes in the ACK, more in requests of the target."""
-        answer = self.ask(self.header(READ, key=key, offset=offset, length=length))
         if length > MAX_ACK_DATA:
-            self._expect(answer, length)
-            return self._collect(length)
+            return self.read_parts(key, offset, length, length)
+        answer = self.ask(self.header(READ, key=key, offset=offset, length=length))
         return self._expect_data(answer, length)
+
+    def read_parts(self, key: int, offset: int, length: int, mtu: int) -> bytes:
+        """READ more than an ACK holds, a request for each part; the data comes in requests of the target."""
+        packets, sizes, first = {}, {}, self._message
+        for number, at in enumerate(range(0, length, mtu)):
+            size = min(mtu, length - at)
+            ses = self.header(READ, key=key, offset=offset + at, length=size)
+            packets[self._psn] = [self.pds(flags, clear=-1 - number) + ses for flags in (0, RETX)]
+            self._reads[self._message] = sizes[self._psn] = size
+            self._psn, self._message = (self._psn + 1) % PSNS, self._message + 1
+        messages = range(first, self._message)
+        for repeated in (False, True, True, True):
+            for sent in packets.values():
+                self.station.send(self.to, sent[repeated])
+            for _ in range(self.PATIENCE):
+                for packet in self.station.arrived():
+                    if packet.prologue[0] == ROD_REQUEST:
+                        self._take_returned(packet)
+                        continue
+                    answer = answer_of(packet)
+                    if answer.psn in packets and not answer.nack:
+                        self._dpdcid = answer.spdcid
+                        self._expect(answer, sizes[answer.psn])
+                        del packets[answer.psn]
+                missing = len(messages) - len(self.data.keys() & messages)
+                if not packets and not missing:
+                    return b"".join(self.data[message] for message in messages)
+                self.station.step()
+        raise EndpointError(f"{len(packets)} answers and the data of {missing} READs did not come")
+
+    def attend(self, steps: int = PATIENCE) -> None:
+        """Take nothing but requests of the target for some time."""
+        for _ in range(steps):
+            for packet in self.station.arrived():
+                if packet.prologue[0] == ROD_REQUEST:
+                    self._take_returned(packet)
+            self.station.step()
+
+    def _take_returned(self, packet: Packet) -> None:
+        """Take a request of the target, in its order, and acknowledge it."""
+        kind, following, _ = packet.prologue
+        _, psn, spdcid, dpdcid = struct.unpack(">hIHH", packet.data[2:12])
+        opcode, code, _, _ = struct.unpack(">BBHI", packet.data[12:20])
+        message, size, modified, at = struct.unpack(">HHII", packet.data[20:32])
+        if (kind, following, opcode & 63, code & 63) != (ROD_REQUEST, RESPONSE_DATA, WITH_DATA, RC_OK):
+            raise EndpointError("expected a request with response data")
+        if dpdcid != self._spdcid or spdcid != (spdcid if self._dpdcid is None else self._dpdcid):
+            raise EndpointError(f"expected PDC {self._spdcid}, got data from PDC {spdcid} for PDC {dpdcid}")
+        ahead = (psn - self.returned) % PSNS
+        if self.deaf:
+            return
+        if not ahead:
+            if self._reads.get(message) != size or modified != size or at or len(packet.data) - 32 != size:
+                raise EndpointError(f"expected the data of a READ, got {size} bytes of {modified} for {message}")
+            self.data[message] = packet.data[32:]
+            self.returned, self._gap = (psn + 1) % PSNS, False
+        elif ahead < WINDOW:
+            if not self._gap:
+                self._gap = True
+                self.refuse(self.returned, spdcid, ROD_OUT_OF_ORDER)
+            return
+        self.acknowledge(psn, spdcid, message, size)
+
+    def refuse(self, psn: int, target: int, code: int) -> None:
+        """Send a NACK in the return direction, to PDC ``target``."""
+        fields = struct.pack(">BBIHHI", code, 0, psn % PSNS, self._spdcid, target, 0)
+        self.station.send(self.to, prologue(NACK, NO_HEADER, 0) + fields)
+
+    def acknowledge(self, psn: int, target: int, message: int, size: int, *, spdcid: int | None = None) -> None:
+        """Acknowledge data in the return direction, of PDC ``target``."""
+        cack = (self.returned - 1) % PSNS
+        own = self._spdcid if spdcid is None else spdcid
+        pds = struct.pack(">hIHH", (psn - cack + 0x8000) % PSNS - 0x8000, cack, own, target)
+        ses = struct.pack(">BBHII", DEFAULT, RC_OK, message, self.to.job, size)
+        self.station.send(self.to, prologue(ACK, RESPONSE, 0) + pds + ses)
 
     def send(self, data: bytes, tag: int | None = None) -> None:
         """SEND, or TAGGED_SEND with a ``tag``."""
@@ -200,24 +289,7 @@ class Initiator:
         if not self.answer().bare:
             raise EndpointError("a CLOSE is answered without a response")
         self._dpdcid = None
-        self._start = self._psn = (self._psn + (1 << 20)) % PSNS
-
-    def _collect(self, length: int) -> bytes:
-        """Return the data that the target sends in requests of its own."""
-        data = bytearray(length)
-        missing = length
-        for _ in range(self.STEPS):
-            for packet in self.station.arrived():
-                kind, following, _ = packet.prologue
-                if (kind, following) != (ROD_REQUEST, RESPONSE_DATA):
-                    raise EndpointError("expected a request with response data")
-                _, size, _, at = struct.unpack(">HHII", packet.data[20:32])
-                data[at : at + size] = packet.data[32:]
-                missing -= size
-            if not missing:
-                return bytes(data)
-            self.station.step()
-        raise EndpointError(f"{missing} bytes of the answer did not come")
+        self._start = self._psn = self.returned = (self._psn + (1 << 20)) % PSNS
 
     @staticmethod
     def _expect(answer: Answer, length: int) -> None:

@@ -250,6 +250,8 @@ def answer_of(packet: Packet) -> Answer:
         return Answer(packet.tos, flags, psn, spdcid, bare=True)
     opcode, code, message = struct.unpack(">BBH", data[12:16])
     if following == RESPONSE:
+        if len(data) != 24:
+            raise EndpointError(f"expected an answer without data, and {len(data) - 24} bytes follow")
         (modified,) = struct.unpack(">I", data[20:24])
         return Answer(packet.tos, flags, psn, spdcid, 0, opcode & 63, code & 63, message, modified)
     _, size, modified, _ = struct.unpack(">HHII", data[20:32])

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from amoeba_model.device import Device, DeviceClosedError, DeviceError
 from amoeba_model.opcodes import Datatype, Form, Op
-from amoeba_model.registers import RETRANSMIT_DOUBLINGS, RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter, PlacedBlock
+from amoeba_model.registers import (
+    MAX_ACK_DATA,
+    RETRANSMIT_DOUBLINGS,
+    RETRANSMIT_LIMIT,
+    RETRANSMIT_TIMEOUT,
+    Counter,
+    PlacedBlock,
+)
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -161,6 +168,29 @@ class Nic:
         if not 0 <= wanted <= _MAX_DSCP:
             raise fabric_error(Errno.FI_EINVAL, f"expected a DSCP of 0 to {_MAX_DSCP}, got {wanted}")
         self.registers.write("device", "dscp", wanted)
+
+    @property
+    def max_ack_data(self) -> int:
+        """Maximum bytes of data of a READ that the NIC puts in an ACK, by default its ``payload``.
+
+        Peers that are no Amoebas take 16 (UET's ``Max_ACK_Data``). The NIC sends longer data in the return direction,
+        to all peers. Setting it concerns READs that come from now on. Raises FI_EINVAL unless the number is 16 to
+        ``payload``, and FI_EOPNOTSUPP for less than ``payload`` if the NIC cannot send in the return direction.
+        """
+        return min(self.registers.read("device", "max_ack_data"), self.parameters.payload)
+
+    @max_ack_data.setter
+    def max_ack_data(self, wanted: int) -> None:
+        least, payload = MAX_ACK_DATA[0], self.parameters.payload
+        if not least <= wanted <= payload:
+            raise fabric_error(Errno.FI_EINVAL, f"expected {least} to {payload} bytes in an ACK, got {wanted}")
+        if wanted < payload and not self.parameters.return_data:
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP,
+                f"{self.device.name} sends no data in the return direction: expected {payload} bytes in an ACK, "
+                f"got {wanted}",
+            )
+        self.registers.write("device", "max_ack_data", wanted)
 
     def supports(self, form: Form, op: int, datatype: int) -> bool:
         return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)

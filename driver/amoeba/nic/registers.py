@@ -115,6 +115,7 @@ class Registers:
                 receives=self.read("device", "receives"),
                 unexpected=self.read("device", "unexpected"),
                 event_rings=bool(self.read("device", "event_rings")),
+                return_data=bool(self.read("device", "return_data")),
                 event_counters=self.read("device", "event_counters"),
                 clock_hz=self.read("device", "clock_hz"),
             )

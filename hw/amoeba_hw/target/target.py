@@ -127,6 +127,8 @@ class Target(wiring.Component):
 
     def __init__(self, parameters):
         self._parameters = parameters
+        if parameters.return_data:
+            raise ValueError(f"return_data must be False in hardware, got {parameters.return_data}")
         width = parameters.data_width
         beat = packet_beat(width)
         super().__init__(

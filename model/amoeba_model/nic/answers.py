@@ -27,6 +27,8 @@ class KeptAnswer(NamedTuple):
     """The data, if it is kept on the chip."""
     given: int
     """Cycle in which the answer is sent."""
+    returned: bool = False
+    """The data is not in the answer, but in the return direction."""
 
 
 class AnswerStore:
@@ -43,7 +45,9 @@ class AnswerStore:
         self._kept: dict[int, KeptAnswer] = {}
         """By place."""
 
-    def keep(self, request: FrameHeader, pdc: int, code: int, data: bytes, given: int) -> KeptAnswer:
+    def keep(
+        self, request: FrameHeader, pdc: int, code: int, data: bytes, given: int, *, returned: bool = False
+    ) -> KeptAnswer:
         """Keep the answer to a request, which is about to be sent, in the place of the one ``window`` before it."""
         place = self._place(pdc, request.psn)
         size = len(data)
@@ -52,7 +56,9 @@ class AnswerStore:
                 self._host.write(self._address(place), data, Requester.ANSWER_WRITER, NO_CONTEXT)
             data = b""
         modified_length = request.request_length if code == _OK else 0
-        kept = KeptAnswer(request.psn, code, request.message_id, request.job_id, modified_length, size, data, given)
+        kept = KeptAnswer(
+            request.psn, code, request.message_id, request.job_id, modified_length, size, data, given, returned
+        )
         self._kept[place] = kept
         return kept
 

@@ -2,7 +2,7 @@
 
 from amoeba_model.nic.first_psns import KEY_WORDS
 from amoeba_model.parameters import NicParameters
-from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
+from amoeba_model.registers import MAX_ACK_DATA, RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
 from amoeba_model.trace import Stage, TraceEvent
 
 __all__ = ["IDLE_TIMEOUTS", "Core"]
@@ -30,6 +30,7 @@ class Core:
         self.retransmit_timeout = RETRANSMIT_TIMEOUT
         self.retransmit_limit = RETRANSMIT_LIMIT
         self.answer_base = 0
+        self.max_ack_data = MAX_ACK_DATA[1]
         self.counter_base = 0
         self.tracing = False
         self.events: list[TraceEvent] = []

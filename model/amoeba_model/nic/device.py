@@ -23,6 +23,7 @@ from amoeba_model.nic.pdc import PdcTable
 from amoeba_model.nic.peers import NEVER, Peer
 from amoeba_model.nic.registers import DoorbellPages, RegisterBank, check_offset
 from amoeba_model.nic.responder import Responder
+from amoeba_model.nic.return_sender import ReturnSender
 from amoeba_model.nic.rings import Interrupts
 from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.nic.target import Target
@@ -82,6 +83,7 @@ class ModelDevice(SimulatedDevice):
             RemoteRequests(self._contexts, keys, event_counters),
             answers,
             Responder(core, self._transmitter),
+            ReturnSender(core, answers, self._transmitter),
         )
         self._bank = RegisterBank(
             core, capabilities, self._contexts, keys, self._initiator, matcher, event_counters, target_pdcs
@@ -220,20 +222,23 @@ class ModelDevice(SimulatedDevice):
             self._refuse()
         core = self._core
         arrivals = self._arrivals
-        retransmitter = self._initiator.retransmitter
+        retransmitter, target = self._initiator.retransmitter, self._target
         self._initiator.run()
         if self._matcher.busy:
             self._matcher.run()
         while True:
             arrival = arrivals[0][0] if arrivals else NEVER
-            deadline = retransmitter.deadline
+            deadline = min(retransmitter.deadline, target.deadline)
             if self._matcher.open and self._end_stalled(min(arrival, deadline, cycle)):
                 continue
             if deadline < arrival:
                 if deadline > cycle:
                     break
                 self._active = core.now = max(core.now, deadline)
-                self._initiator.expire()
+                if retransmitter.deadline <= core.now:
+                    self._initiator.expire()
+                if target.deadline <= core.now:
+                    target.expire()
             else:
                 if arrival > cycle:
                     break
@@ -262,6 +267,9 @@ class ModelDevice(SimulatedDevice):
         header, payload = decoded
         if header.is_request:
             self._target.handle(header, payload, cycle)
+        elif self.parameters.return_data and not header.returns and header.dpdcid >= self.parameters.peers:
+            header.dpdcid -= self.parameters.peers
+            self._target.acknowledge(header)
         else:
             self._initiator.receive(header, payload, cycle)
 

@@ -1,7 +1,7 @@
 """PdcTable: the packet delivery contexts of initiators elsewhere, and the order of their packets."""
 
 from bisect import insort
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from amoeba_model.nic.answers import AnswerStore
@@ -10,6 +10,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.credits import TargetCredits
 from amoeba_model.nic.gaps import GapStore, KeptPacket
 from amoeba_model.nic.open_messages import OpenMessage
+from amoeba_model.nic.return_direction import ReturnDirection
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode, RequestOpcode, SesFlags
@@ -72,6 +73,10 @@ class Pdc:
     """The message of several packets that has begun, unless it was refused."""
     unfinished: bool = False
     """The request that was accepted last has no END."""
+    returned: ReturnDirection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.returned = ReturnDirection(self.start_psn)
 
     def note(self, header: FrameHeader, now: int) -> None:
         """Note the arrival of a packet of this PDC."""
@@ -197,7 +202,7 @@ class PdcTable:
 
     def accept_next(self, pdc: Pdc, header: FrameHeader) -> Pdc | Refusal:
         """As :meth:`accept`, of the packet that an open PDC expects."""
-        if _clear_distance(header) > self._window:
+        if _clear_distance(header) > self._window or pdc.returned.is_full(header, self._core):
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
         following = (header.psn + 1) & _PSN_MASK
         if not header.is_control and not self._credits.has_space(header, pdc.data_pending):
@@ -215,6 +220,7 @@ class PdcTable:
         pdc.unfinished = not (header.is_control or header.flags & _END)
         if header.is_control:
             pdc.is_open = False
+            pdc.returned.clear()
             self._throw_away(pdc.number)
             self._spare.pop(pdc.number, None)
             self._spare[pdc.number] = None
@@ -225,6 +231,11 @@ class PdcTable:
         if not pdc.proven:
             pdc.proven = True
             self._spare.pop(pdc.number, None)
+
+    def find(self, number: int) -> Pdc | None:
+        """Find the PDC with a number, if it is open."""
+        pdc = self._pdcs.get(number)
+        return pdc if pdc is not None and pdc.is_open else None
 
     def view(self, number: int) -> PdcView:
         """Return the state of a PDC; a number beyond the table looks like a free one."""
@@ -246,6 +257,7 @@ class PdcTable:
         pdc = self._pdcs.get(number)
         if pdc is not None and pdc.is_open:
             pdc.is_open, pdc.expelled, pdc.unfinished = False, True, False
+            pdc.returned.clear()
             self._throw_away(number)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
@@ -265,8 +277,10 @@ class PdcTable:
         remembered = self._epochs.knows(header.ip, header.spdcid, start_psn)
         for known in (self._pdcs[each] for each in own):
             if known.start_psn == start_psn or (not remembered and known.continues(header, start_psn)):
+                known.returned.begin_anew(start_psn)
                 return known
             if 0 < (known.expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
+                known.returned.begin_anew(start_psn)
                 return Duplicate(known)
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
@@ -282,6 +296,7 @@ class PdcTable:
         self._spare.pop(number, None)
         self._spare[number] = None
         if number in self._pdcs:
+            self._pdcs[number].returned.clear()
             self._forget(self._pdcs[number])
         self._pdcs[number] = pdc
         insort(self._numbers.setdefault((header.ip, header.spdcid), []), number)

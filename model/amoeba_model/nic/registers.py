@@ -21,6 +21,7 @@ from amoeba_model.registers import (
     DOORBELL_PAGE,
     DOORBELL_PAGE_SIZE,
     DOORBELL_REGISTERS,
+    MAX_ACK_DATA,
     ContextControl,
     PeerFlags,
     bar_blocks,
@@ -136,6 +137,7 @@ class RegisterBank:
             "unexpected": parameters.unexpected,
             "event_rings": int(parameters.event_rings),
             "event_counters": parameters.event_counters,
+            "return_data": int(parameters.return_data),
         }
         for name, value in identity.items():
             self._values[self._blocks["device"].address(name)] = value
@@ -153,6 +155,7 @@ class RegisterBank:
         core.retransmit_limit = self._value("device", "retransmit_limit") & 0xFF
         core.answer_base = self._pair("device", "answer_base")
         core.counter_base = self._pair("device", "counter_base")
+        core.max_ack_data = max(self._value("device", "max_ack_data"), MAX_ACK_DATA[0])
 
     def _load_context(self, context: Context, _: int) -> None:
         number = context.number

@@ -13,6 +13,7 @@ __all__ = ["Responder"]
 _NACKS_SENT = Counter.NACKS_SENT.value
 _RESPONSES_SENT = Counter.RESPONSES_SENT.value
 _WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
+_DEFAULT = ResponseOpcode.DEFAULT.value
 _NO_RESPONSE = ResponseOpcode.NONE.value
 _NULL = ReturnCode.NULL.value
 _SEND_STAGE = Stage.RESPONSE_SENT
@@ -40,6 +41,8 @@ class Responder:
         """
         psn = request.psn
         opcode = _WITH_DATA if data else _NO_RESPONSE if answer.code == _NULL else _WITHOUT_DATA
+        if answer.returned:
+            opcode = _DEFAULT
         # In the order of the fields: by their names it takes three times as long.
         header = FrameHeader(
             request.mac, request.ip, request.port, False, False, retx, 0, 0, cack_psn, psn, 0, pdc, request.spdcid,

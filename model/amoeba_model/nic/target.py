@@ -12,6 +12,7 @@ from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.open_messages import OpenMessage, follow_message
 from amoeba_model.nic.pdc import Duplicate, Kept, Pdc, PdcTable, Refusal
 from amoeba_model.nic.responder import Responder
+from amoeba_model.nic.return_sender import ReturnSender
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
@@ -49,6 +50,7 @@ class Target:
         remote_requests: RemoteRequests,
         answers: AnswerStore,
         responder: Responder,
+        returns: ReturnSender,
     ) -> None:
         self._core = core
         self._pdcs = pdcs
@@ -60,6 +62,7 @@ class Target:
         self._remote_requests = remote_requests
         self._answers = answers
         self._responder = responder
+        self._returns = returns
 
     def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
         """One request packet or CLOSE_COMMAND, from its PDC to its answer; and those that were kept behind it."""
@@ -71,6 +74,22 @@ class Target:
                 return
             place = self._pdcs.accept_next(place, kept.header)
             self._settle(kept.header, kept.payload, place, cycle)
+
+    def acknowledge(self, header: FrameHeader) -> None:
+        """One ACK or NACK of data in the return direction, from the initiator of a PDC."""
+        pdc = self._pdcs.find(header.dpdcid)
+        if not self._returns.take(header, pdc) and pdc is not None:
+            self._pdcs.expel(pdc.number)
+
+    @property
+    def deadline(self) -> int:
+        """No timer of the return direction is due before this cycle."""
+        return self._returns.deadline
+
+    def expire(self) -> None:
+        """Send data in the return direction again that was not acknowledged in time; give PDCs up."""
+        for number in self._returns.expire():
+            self._pdcs.expel(number)
 
     def end_stalled(self, pdc: int) -> None:
         """Give the receive of a message back to its host: the PDC that has begun the message sends no more of it."""
@@ -176,9 +195,14 @@ class Target:
         """Keep the answer, and give it for the first time."""
         if code not in _NO_REFUSALS:
             self._core.counters[_REFUSED_REQUESTS] += 1
-        kept = self._answers.keep(header, pdc.number, code, data, self._responder.ready(cycle))
-        cack_psn = pdc.acknowledge(header, plain=code == _OK and not data)
-        self._responder.acknowledge(header, pdc.number, kept, data, cack_psn, header.retx, cycle)
+        returned = self._returns.carries(header, data)
+        ready = self._responder.ready(cycle)
+        kept = self._answers.keep(header, pdc.number, code, data, ready, returned=returned)
+        answered = b"" if returned else data
+        cack_psn = pdc.acknowledge(header, plain=code == _OK and not answered)
+        self._responder.acknowledge(header, pdc.number, kept, answered, cack_psn, header.retx, cycle)
+        if returned:
+            self._returns.send(header, pdc, kept, data, ready)
 
     def _answer_again(self, header: FrameHeader, pdc: int, cycle: int) -> None:
         """Give a kept answer again; none if the first is still to come, or no longer kept."""
@@ -186,8 +210,8 @@ class Target:
         kept = self._answers.find(pdc, header.psn, cycle)
         if kept is None:
             return
-        data = self._answers.data(pdc, kept)
-        if kept.size > ANSWER_INLINE_SIZE:
+        data = b"" if kept.returned else self._answers.data(pdc, kept)
+        if data is None or len(data) > ANSWER_INLINE_SIZE:
             cycle += HOST_READ + kept.size // self._core.beat_bytes
         cycle += RESPOND
         if data is None:

@@ -317,6 +317,36 @@ def test_the_class_of_requests_can_be_chosen(wanted):
         assert nic.dscp == wanted
 
 
+@pytest.mark.parametrize("wanted", [16, 17, 4096])
+def test_the_data_in_an_ack_can_be_limited(wanted):
+    with ModelDevice(NicParameters(return_data=True)) as device:
+        nic = Nic(device)
+        assert nic.parameters.return_data
+        assert nic.max_ack_data == 4096
+        nic.max_ack_data = wanted
+        assert nic.max_ack_data == wanted
+
+
+@pytest.mark.parametrize("wanted", [0, 15, 4097])
+def test_a_limit_that_no_ack_can_have_is_refused(wanted):
+    with ModelDevice(NicParameters(return_data=True)) as device:
+        nic = Nic(device)
+        with pytest.raises(FabricError, match=f"expected 16 to 4096 bytes in an ACK, got {wanted}") as caught:
+            nic.max_ack_data = wanted
+        assert caught.value.errno == Errno.FI_EINVAL
+        assert nic.max_ack_data == 4096
+
+
+def test_a_nic_that_sends_nothing_in_the_return_direction_limits_no_ack():
+    with ModelDevice(NicParameters()) as device:
+        nic = Nic(device)
+        nic.max_ack_data = 4096
+        with pytest.raises(FabricError, match="expected 4096 bytes in an ACK, got 16") as caught:
+            nic.max_ack_data = 16
+        assert caught.value.errno == Errno.FI_EOPNOTSUPP
+        assert nic.max_ack_data == 4096
+
+
 @pytest.mark.parametrize("wanted", [-1, 64])
 def test_a_class_that_does_not_fit_is_refused(wanted):
     with ModelDevice(NicParameters()) as device:

@@ -42,6 +42,11 @@ def test_requests_are_judged_executed_and_answered(width, bench):
     run_bench(partial(WithOrderedWrites, Target, parameters), bench, parameters={"width": width, "pdcs": 8, **sizes})
 
 
+def test_hardware_refuses_to_send_data_in_the_return_direction():
+    with pytest.raises(ValueError, match="return_data must be False in hardware, got True"):
+        Target(NicParameters(return_data=True))
+
+
 def test_frames_of_one_peer_cost_another_a_bounded_number_of_cycles():
     sizes = SIZES | {"payload": 4096, "window": 64, "receives": 64}
     parameters = NicParameters(data_width=256, target_pdcs=8, **sizes)
