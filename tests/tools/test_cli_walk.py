@@ -34,6 +34,7 @@ PRINTING = [
     ("soak", "--operations", "5"),
     ("conformance", "--page", "fi_poll"),
     ("pcie", "list"),
+    ("node", "config", "--mac", "02:00:00:00:00:02", "--ip", "10.0.0.2"),
 ]
 """A run of each command that prints without other programs, boards or processes."""
 
@@ -85,7 +86,8 @@ def test_every_command_has_an_example_that_its_options_accept(path):
 
 def test_commands_stand_in_panels():
     titles = re.findall(r"─ (.*?) ─", run("-h").stdout)
-    assert titles == ["Options", "Measure", "Look inside", "Check", "Programs in C, MPI", "PCI Express"]
+    own = ["Measure", "Look inside", "Check", "Programs in C, MPI", "PCI Express", "Boards without a host"]
+    assert titles == ["Options", *own]
 
 
 @every_output
@@ -141,6 +143,7 @@ WRITING = {
     ("trace", "perfetto"): ("trace",),
     ("trace", "pcapng"): ("trace",),
     ("conformance", "output"): ("conformance", "--page", "fi_poll"),
+    ("node", "config", "output"): PRINTING[-1],
 }
 """A run for each option that names a file to write."""
 READING = {
@@ -175,25 +178,25 @@ def is_one_line(result, path):
 def test_a_file_that_cannot_be_written_is_one_line(option, place, tmp_path):
     link = tmp_path / "out"  # the link is all that a wrong command could remove
     link.symlink_to(place)
-    is_one_line(run(*WRITING[option], f"--{option[1]}", link), "out")
+    is_one_line(run(*WRITING[option], f"--{option[-1]}", link), "out")
     assert link.is_symlink()
 
 
 @pytest.mark.parametrize("option", sorted(WRITING.keys() - {("explore", "store")}), ids="-".join)
 def test_a_file_in_no_folder_is_one_line(option, tmp_path):
-    is_one_line(run(*WRITING[option], f"--{option[1]}", tmp_path / "missing" / "out"), "out")
+    is_one_line(run(*WRITING[option], f"--{option[-1]}", tmp_path / "missing" / "out"), "out")
 
 
-OTHER_FORMATS = {option: ".png" for option in WRITING if option[1] not in ("plot", "store")}
+OTHER_FORMATS = {option: ".png" for option in WRITING if option[-1] not in ("plot", "store")}
 OTHER_FORMATS |= {("trace", "vcd"): ".fst", ("trace", "fst"): ".vcd"}
 
 
 @pytest.mark.parametrize("option", OTHER_FORMATS, ids="-".join)
 def test_a_name_of_another_format_is_a_usage_error(option, tmp_path):
     run_up_to = WRITING.get(option, ("trace",))
-    result = run(*run_up_to, f"--{option[1]}", tmp_path / f"out{OTHER_FORMATS[option]}")
+    result = run(*run_up_to, f"--{option[-1]}", tmp_path / f"out{OTHER_FORMATS[option]}")
     said = usage_error(result)
-    assert f"--{option[1]}" in said
+    assert f"--{option[-1]}" in said
     assert re.search(r"expected a file name that ends in \.", said)
     assert not list(tmp_path.iterdir())
 

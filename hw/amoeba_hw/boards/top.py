@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Instance, Module, ResetSignal, Signal
-from amaranth.lib import cdc, fifo, wiring
+from amaranth.lib import cdc, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.boards.board import BOARDS
 from amoeba_hw.boards.cmac_block import LANES as MAC_LANES
 from amoeba_hw.boards.cmac_block import CmacBlock
+from amoeba_hw.boards.crossing import cross_stream
 from amoeba_hw.boards.nic_clock import NicClock, nic_frequencies
 from amoeba_hw.boards.pcie_block import LANES as PCIE_LANES
 from amoeba_hw.boards.pcie_block import PcieBlock
@@ -23,8 +24,6 @@ __all__ = ["BoardTop", "write_board"]
 _PCIE_PINS = {"rx_p": In(PCIE_LANES), "rx_n": In(PCIE_LANES), "tx_p": Out(PCIE_LANES), "tx_n": Out(PCIE_LANES)}
 _MAC_PINS = {"rx_p": In(MAC_LANES), "rx_n": In(MAC_LANES), "tx_p": Out(MAC_LANES), "tx_n": Out(MAC_LANES)}
 _REFCLK_PINS = {"refclk_p": In(1), "refclk_n": In(1)}
-_DEPTH = 32
-"""Beats between the clocks."""
 
 
 class BoardTop(wiring.Component):
@@ -71,8 +70,8 @@ class BoardTop(wiring.Component):
             pcie.reset_done.eq(nic.reset_done),
         ]
         self._elaborate_clocks(m, pcie, cmac)
-        self._cross(m, "transmitted", nic.tx, "sync", cmac.tx, "mac")
-        self._cross(m, "received", cmac.rx, "mac", nic.rx, "sync")
+        cross_stream(m, "transmitted", nic.tx, "sync", cmac.tx, "mac")
+        cross_stream(m, "received", cmac.rx, "mac", nic.rx, "sync")
         return m
 
     def _elaborate_clocks(self, m, pcie, cmac):
@@ -116,22 +115,6 @@ class BoardTop(wiring.Component):
             i_CLR=Const(0, 1),
             o_O=init_clk,
         )
-
-    @staticmethod
-    def _cross(m, name, source, from_domain, sink, to_domain):
-        """Carry an AXI4-Stream from one clock to another."""
-        beat = Cat(source.tdata, source.tkeep, source.tlast)
-        m.submodules[name] = queue = fifo.AsyncFIFOBuffered(
-            width=len(beat), depth=_DEPTH, w_domain=from_domain, r_domain=to_domain
-        )
-        m.d.comb += [
-            queue.w_data.eq(beat),
-            queue.w_en.eq(source.tvalid),
-            source.tready.eq(queue.w_rdy),
-            Cat(sink.tdata, sink.tkeep, sink.tlast).eq(queue.r_data),
-            sink.tvalid.eq(queue.r_rdy),
-            queue.r_en.eq(sink.tready),
-        ]
 
 
 def write_board(board, directory, nic=None):

@@ -11,6 +11,7 @@ from amoeba_tools.cli.explore import explore
 from amoeba_tools.cli.gups import gups
 from amoeba_tools.cli.info import info
 from amoeba_tools.cli.matrix import matrix
+from amoeba_tools.cli.node import node
 from amoeba_tools.cli.options import Group
 from amoeba_tools.cli.pcie import pcie
 from amoeba_tools.cli.pdcs import pdcs
@@ -50,6 +51,7 @@ def _amoeba(
 
 
 _MEASURE, _CHECK, _LOOK, _PROGRAMS, _PCIE = "Measure", "Check", "Look inside", "Programs in C, MPI", "PCI Express"
+_BOARDS = "Boards without a host"
 """Panels of the list of commands."""
 
 app.command(rich_help_panel=_MEASURE)(gups)
@@ -68,3 +70,4 @@ app.command("ucx-run", rich_help_panel=_PROGRAMS, context_settings=PASSING_ON)(u
 app.add_typer(libucp, name="libucp", cls=Group, rich_help_panel=_PROGRAMS)
 app.command(rich_help_panel=_PCIE)(endpoint)
 app.add_typer(pcie, name="pcie", cls=Group, rich_help_panel=_PCIE)
+app.add_typer(node, name="node", cls=Group, rich_help_panel=_BOARDS)
