@@ -16,6 +16,7 @@ from tests.support.budgets import BUDGETS, Budgets, read_budgets
 from tests.support.devices import DEVICES
 from tests.support.pairs import PAIRS
 from tests.support.raw_driver import Pair, connect
+from tests.support.turns import TURNS, Turns, read_turns, turn_of_the_day
 
 # A shared or busy machine must not fail a property; slowness is what pytest's own timeout is for.
 settings.register_profile("amoeba", deadline=None)
@@ -24,6 +25,8 @@ settings.load_profile("amoeba")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budgets(read_budgets(BUDGETS.read_text())), "budgets")
+    if (turn := turn_of_the_day()) is not None:
+        config.pluginmanager.register(Turns(read_turns(TURNS.read_text()), turn), "turns")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # So shells start what runs behind them, and tests' own processes would inherit it: Ctrl-C is to reach those.
         signal.signal(signal.SIGINT, signal.default_int_handler)

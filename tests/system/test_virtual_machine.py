@@ -106,7 +106,6 @@ def test_a_guest_drives_rtl_that_speaks_axi_and_packets(monkeypatch, tmp_path, b
     assert {"kit: 0", "gups: 0"} <= set(printed), "\n".join(printed[-100:])
 
 
-@pytest.mark.ci
 def test_a_guest_loses_nothing_though_frames_are_lost(tmp_path):
     command = telling("soak", f"amoeba soak --device {DEVICES} --operations 200")
     printed = run_with(endpoints(["model", "model"], tmp_path, "--loss", "0.02"), command).splitlines()
