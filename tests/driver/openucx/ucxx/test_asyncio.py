@@ -355,7 +355,7 @@ def calls_of(run):
 
 
 def test_awaiting_makes_at_most_twice_the_calls_of_the_plain_call(models):
-    """In a message there and back, those of simulated NICs included. Calls are the same on a busy machine; time is not."""
+    """In a message there and back, those of simulated NICs included: a busy machine changes time, not calls."""
     count = 40
     with Parties(models) as parties:
         buffer = bytearray(64)
