@@ -24,7 +24,7 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.analysis.mapped import CELL_LUTS, MappedNetlist, mark_modules
 from amoeba_hw.ecp5_multipliers import move_registers
-from amoeba_hw.rtlil import unchecked_values
+from amoeba_hw.rtlil import quick_netlists
 from amoeba_hw.verilog import without_collection
 from amoeba_hw.yosys import NATIVE_YOSYS, native_yosys
 
@@ -284,7 +284,7 @@ def map_ecp5_rtlil(rtlil_text: str, *, inside: str = "block") -> MappedNetlist:
 
 def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:
     """Convert a block in a :class:`Harness` to the text that Yosys reads: the same for the same hardware."""
-    with without_collection(), unchecked_values():
+    with without_collection(), quick_netlists():
         return rtlil.convert(Harness(block, global_reset=global_reset), emit_src=False)
 
 

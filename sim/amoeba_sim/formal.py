@@ -23,7 +23,7 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable
-from amoeba_hw.rtlil import unchecked_values
+from amoeba_hw.rtlil import quick_netlists
 from amoeba_hw.verilog import without_collection
 
 __all__ = ["SOLVERS", "Outcome", "ProofBroken", "ProofError", "ProofFailed", "ProofUndecided", "prove"]
@@ -136,7 +136,7 @@ def prove(
     """
     if mode not in MODES:
         raise ValueError(f"Expected one of the modes {', '.join(MODES)}, got {mode!r}")
-    with without_collection(), unchecked_values():
+    with without_collection(), quick_netlists():
         design = rtlil.convert(specification, name="top", platform="formal")
     script = _script(mode, depth, timeout, any_power_up, solver)
     folder = build / name

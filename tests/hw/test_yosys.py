@@ -8,9 +8,9 @@ import shutil
 import pytest
 from amaranth.back import rtlil
 from amaranth.back.verilog import YosysError
-from amaranth.hdl import Module, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.hdl._ir import DriverConflict
-from amaranth.hdl._nir import Value
+from amaranth.hdl._nir import CombinationalCycle, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -78,6 +78,69 @@ def test_amaranth_checks_the_nets_of_values_again_after_a_design_that_it_refuses
         generate_rtlil(Driven(8, 4, []))
     with pytest.raises(AssertionError):
         Value([1])
+
+
+class Feedback(wiring.Component):
+    """A value of four bits that depends on an input, and on itself as ``path`` says."""
+
+    i: In(4)
+    o: Out(4)
+
+    def __init__(self, path):
+        self._path = path
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        value = Signal(4)
+        self._path(m, value, self.i)
+        m.d.comb += self.o.eq(value)
+        return m
+
+
+def straight(m, value, i):
+    m.d.comb += value.eq(~value ^ i)
+
+
+def by_two_signals(m, value, i):
+    other = Signal(4)
+    m.d.comb += [other.eq(value & i), value.eq(other)]
+
+
+def by_a_sum(m, value, i):
+    m.d.comb += [value[:2].eq(i), value[2:].eq((value + i)[:2])]
+
+
+def by_a_choice(m, value, i):
+    m.d.comb += value.eq(i.bit_select(value[:2], 2))
+
+
+def by_a_condition(m, value, i):
+    with m.If(value == 3):
+        m.d.comb += value.eq(i)
+
+
+@pytest.mark.parametrize("path", [straight, by_two_signals, by_a_sum, by_a_choice, by_a_condition])
+def test_a_value_that_depends_on_itself_is_refused_in_amaranth_s_words(path):
+    with pytest.raises(CombinationalCycle) as expected:
+        rtlil.convert(Feedback(path), name="top", emit_src=False)
+    with pytest.raises(CombinationalCycle) as told:
+        generate_rtlil(Feedback(path))
+    assert str(told.value) == str(expected.value)
+
+
+def bit_after_bit(m, value, i):
+    m.d.comb += [value[0].eq(i[0]), *(value[bit].eq(value[bit - 1] ^ i[bit]) for bit in range(1, 4))]
+
+
+def by_a_register(m, value, i):
+    m.d.sync += value.eq(value + i)
+
+
+@pytest.mark.parametrize("path", [bit_after_bit, by_a_register])
+def test_a_bit_may_depend_on_other_bits_of_its_value_and_a_register_on_itself(path):
+    expected = rtlil.convert(Feedback(path), name="top", emit_src=False)
+    assert generate_rtlil(Feedback(path)) == expected
 
 
 @pytest.mark.parametrize("name", ["a memory of zeros", "a memory of rows", "a block of the NIC"])

@@ -9,7 +9,7 @@ from amaranth.hdl._nir import AsyncReadPort, Cell, FlipFlop, Instance, Net, Sync
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Flow, In
 
-from amoeba_hw.rtlil import unchecked_values
+from amoeba_hw.rtlil import quick_netlists
 from amoeba_hw.verilog import without_collection
 
 __all__ = ["ElaboratedDesign", "Path", "port_bits"]
@@ -48,7 +48,7 @@ class ElaboratedDesign:
         for path, flow, signal in port_bits(component):
             direction = PortDirection.Input if flow == In else PortDirection.Output
             ports.append(("__".join(map(str, path)), signal, direction))
-        with without_collection(), unchecked_values():
+        with without_collection(), quick_netlists():
             design = Fragment.get(component, None).prepare(ports=ports, hierarchy=(_TOP,))
             self._netlist = build_netlist(design)
         self.cells: list[Cell] = self._netlist.cells
