@@ -12,7 +12,7 @@ BUILD ?= tiny
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic; BUILD=full: all datatypes"
-	@echo "make test    all tests but the long ones: about 20 minutes on two cores"
+	@echo "make test    all tests but the long ones: about 35 minutes on two cores"
 	@echo "make test-long  the long ones: more than an hour"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
 	@echo "make other-pythons  imports, conformance and fast tests on the oldest and the newest supported Python"

@@ -1,32 +1,60 @@
-"""Files whose tests continuous integration runs in turn, a part of each file a day: ``tests/turns.toml``.
+"""Files whose tests continuous integration runs in turn, by the day: ``tests/turns.toml``.
 
 Without the environment variable ``AMOEBA_TURN`` nothing is left out, so ``make test`` runs all of them.
 """
 
 import os
 import tomllib
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-__all__ = ["TURNS", "Turns", "read_turns", "turn_of_the_day"]
+__all__ = ["TURNS", "Table", "Turns", "read_turns", "turn_of_the_day"]
 
 TURNS = Path(__file__).resolve().parents[1] / "turns.toml"
 VARIABLE = "AMOEBA_TURN"
 """Number of the turn: any integer that grows by one with each day."""
 
 
-def read_turns(text: str) -> dict[str, int]:
-    """Return the number of parts of each file. Raises ValueError for a table that is not one."""
-    table = tomllib.loads(text).get("parts")
-    if not isinstance(table, dict):
-        raise ValueError("expected a table [parts] of files and their numbers of parts")
-    for name, parts in table.items():
-        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 2:
-            raise ValueError(f"expected at least 2 parts of {name}, got {parts!r}")
-    return dict(table)
+@dataclass(frozen=True)
+class Table:
+    """The content of ``tests/turns.toml``."""
+
+    parts: Mapping[str, int]
+    """Numbers of parts of the files of which a part runs each day."""
+    days: Mapping[str, int]
+    """Periods of the files that run whole on one day of so many."""
+
+    def runs(self, name: str, index: int, count: int, turn: int) -> bool:
+        """Return whether the test with an index among ``count`` of a file runs in a turn.
+
+        Parts are neighbours in the file, so tests that share what they build stay together.
+        """
+        if period := self.days.get(name):
+            # Files of the same period do not all come on the same day.
+            return (turn + zlib.crc32(name.encode())) % period == 0
+        parts = self.parts.get(name, 1)
+        return index * parts // count == turn % parts
+
+
+def read_turns(text: str) -> Table:
+    """Return the table. Raises ValueError for a text that is none."""
+    tables = tomllib.loads(text)
+    if set(tables) != {"parts", "days"} or not all(isinstance(table, dict) for table in tables.values()):
+        raise ValueError(
+            f"expected tables [parts] and [days] of files and numbers, got {', '.join(tables) or 'nothing'}"
+        )
+    for title, table in tables.items():
+        for name, number in table.items():
+            if not isinstance(number, int) or isinstance(number, bool) or number < 2:
+                raise ValueError(f"expected at least 2 {title} of {name}, got {number!r}")
+    for name in set(tables["parts"]) & set(tables["days"]):
+        raise ValueError(f"expected {name} in one of the tables, got both")
+    return Table(**tables)
 
 
 def turn_of_the_day(environment: Mapping[str, str] = os.environ) -> int | None:
@@ -40,13 +68,10 @@ def turn_of_the_day(environment: Mapping[str, str] = os.environ) -> int | None:
 
 
 class Turns:
-    """A pytest plugin: of each file in the table one part runs, the next one the next day.
+    """A pytest plugin: of the files in the table, those tests run whose turn it is."""
 
-    Parts are neighbours in the file, so tests that share what they build stay together.
-    """
-
-    def __init__(self, parts: Mapping[str, int], turn: int) -> None:
-        self._parts = parts
+    def __init__(self, table: Table, turn: int) -> None:
+        self._table = table
         self._turn = turn
 
     # Behind the selection by markers, so that parts are those of the tests that are left.
@@ -55,15 +80,14 @@ class Turns:
         files: defaultdict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             files[item.nodeid.partition("::")[0].removeprefix("tests/")].append(item)
-        left_out = set()
-        for name, members in files.items():
-            parts = min(self._parts.get(name, 1), len(members))
-            for index, item in enumerate(members):
-                if index * parts // len(members) != self._turn % parts:
-                    left_out.add(item)
-        if left_out:
-            config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
-            items[:] = [item for item in items if item not in left_out]
+        kept = {
+            item
+            for name, members in files.items()
+            for index, item in enumerate(members)
+            if self._table.runs(name, index, len(members), self._turn)
+        }
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
     def pytest_report_header(self) -> str:
-        return f"turn {self._turn}: a part of each of the {len(self._parts)} files in tests/turns.toml"
+        return f"turn {self._turn}: files in tests/turns.toml run in part, or on another day"
