@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
-    "How to": ["how-to", "verilog", "testbenches", "pcie", "faq"],
+    "How to": ["how-to", "verilog", "testbenches", "pcie", "boards", "faq"],
     "APIs": ["libfabric", "ucp", "programs", "api/index"],
     "How it works": ["architecture", "life-of-an-atomic", "wire", "security", "verification"],
     "Blocks": ["blocks/hw", "blocks/host", "blocks/initiator", "blocks/wire", "blocks/target", "blocks/messages",
