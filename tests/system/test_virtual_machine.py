@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "vm"))
 from machine import ADDRESSES, OutOfReachError, endpoints, run_guest  # noqa: E402  where scripts are found from now on
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+SECONDS = 1500
+"""Of a guest on a slow machine that does other work, too."""
+pytestmark = [pytest.mark.long, pytest.mark.timeout(SECONDS + 300)]
 SUPPORT = Path(__file__).parents[1] / "support"
 FILES = {name: (SUPPORT / name).read_bytes() for name in ("type1_rules.py", "guest_checks.py")}
 DEVICES = ",".join(f"pcie:{address}" for address in ADDRESSES)
@@ -55,7 +57,7 @@ def run_with(serving, command):
     """The output of a command in a guest. Skips with the reason where there can be no guest."""
     try:
         with serving as sockets:
-            guest = run_guest(command, sockets, files=FILES, timeout=600)
+            guest = run_guest(command, sockets, files=FILES, timeout=SECONDS)
     except OutOfReachError as error:
         pytest.skip(f"no virtual machine: {error}")
     assert guest.status == 0, guest.output[-6000:]
