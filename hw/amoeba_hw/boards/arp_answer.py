@@ -2,9 +2,8 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.boards.network_fields import BEAT_BYTES, take_field
+from amoeba_hw.boards.network_fields import ANSWER_MEMBERS, BEAT_BYTES, take_field
 
 __all__ = ["ArpAnswer"]
 
@@ -22,31 +21,11 @@ class ArpAnswer(wiring.Component):
 
     Members
     -------
-    beat : In(128)
-        The frame's bytes.
-    index : In(8)
-        Number of the beat in its frame; stays at 255.
-    count : In(range(17))
-        Bytes of the beat.
-    moves, last : In
-        The beat passes; the beat is the frame's last one.
-    mac, ip : In
-        The node's addresses.
-    answer : Out(128)
-        The beat of the answer, in the same cycle.
-    good : Out(1)
-        Of the last beat: the frame is such a request.
+    All of :data:`~amoeba_hw.boards.network_fields.ANSWER_MEMBERS`.
     """
 
-    beat: In(8 * BEAT_BYTES)
-    index: In(8)
-    count: In(range(BEAT_BYTES + 1))
-    moves: In(1)
-    last: In(1)
-    mac: In(48)
-    ip: In(32)
-    answer: Out(8 * BEAT_BYTES)
-    good: Out(1)
+    def __init__(self):
+        super().__init__(ANSWER_MEMBERS)
 
     def elaborate(self, platform):
         m = Module()

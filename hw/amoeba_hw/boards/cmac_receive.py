@@ -1,11 +1,11 @@
 """Good frames from the integrated block for 100G Ethernet, which waits for nobody."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.commit_queue import CommitQueue
-from amoeba_hw.host.axi import AxiStreamSignature
+from amoeba_hw.host.axi import AxiStreamSignature, beat_layout
 
 __all__ = ["CmacReceive"]
 
@@ -32,7 +32,7 @@ class CmacReceive(wiring.Component):
     """
 
     def __init__(self, width, depth=256):
-        self._beat = data.StructLayout({"data": width, "keep": width // 8, "last": 1})
+        self._beat = beat_layout(width)
         self._depth = depth
         super().__init__(
             {

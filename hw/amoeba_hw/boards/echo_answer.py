@@ -2,9 +2,8 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.boards.network_fields import BEAT_BYTES, ones_sum, take_field
+from amoeba_hw.boards.network_fields import ANSWER_MEMBERS, BEAT_BYTES, ones_sum, take_field
 
 __all__ = ["EchoAnswer"]
 
@@ -26,21 +25,11 @@ class EchoAnswer(wiring.Component):
 
     Members
     -------
-    The same as of :class:`~amoeba_hw.boards.arp_answer.ArpAnswer`.
+    All of :data:`~amoeba_hw.boards.network_fields.ANSWER_MEMBERS`.
     """
 
-    beat: In(8 * BEAT_BYTES)
-    index: In(8)
-    count: In(range(BEAT_BYTES + 1))
-    moves: In(1)
-    last: In(1)
-    mac: In(48)
-    ip: In(32)
-    answer: Out(8 * BEAT_BYTES)
-    good: Out(1)
-
     def __init__(self):
-        super().__init__()
+        super().__init__(ANSWER_MEMBERS)
         self._fits, self._right = Signal(), Signal()
         """Whether all beats before this one fit, and whether this one does."""
         self._length = Signal(16)

@@ -1,7 +1,7 @@
 """A memory node between its clocks and its PHY: all of a board that belongs to no vendor."""
 
 from amaranth.hdl import Cat, Module, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.boards.block_memory import BlockMemory
@@ -10,6 +10,7 @@ from amoeba_hw.boards.gmii import GmiiSignature
 from amoeba_hw.boards.mac_receive import MacReceive
 from amoeba_hw.boards.mac_transmit import MacTransmit
 from amoeba_hw.boards.responder import Responder
+from amoeba_hw.host.axi import beat_layout
 from amoeba_hw.nic import Nic
 from amoeba_hw.stream import RoundRobinArbiter
 
@@ -66,8 +67,7 @@ class MemoryNode(wiring.Component):
         m.submodules.mac_receive = mac_receive = MacReceive(self._width)
         m.submodules.mac_transmit = mac_transmit = MacTransmit(self._width)
         m.submodules.responder = responder = Responder()
-        layout = data.StructLayout({"data": self._width, "keep": self._width // 8, "last": 1})
-        m.submodules.sent = sent = RoundRobinArbiter(layout, 2)
+        m.submodules.sent = sent = RoundRobinArbiter(beat_layout(self._width), 2)
         wiring.connect(m, boot.bus, nic.bar)
         wiring.connect(m, nic.host, memory.bus)
         wiring.connect(m, wiring.flipped(self.receive), mac_receive.i)

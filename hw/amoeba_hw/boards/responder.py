@@ -1,19 +1,18 @@
 """Makes a node an ordinary station: it answers ARP and ping."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.boards.arp_answer import ArpAnswer
 from amoeba_hw.boards.echo_answer import EchoAnswer
 from amoeba_hw.boards.network_fields import BEAT_BYTES
 from amoeba_hw.commit_queue import CommitQueue
-from amoeba_hw.host.axi import AxiStreamSignature
+from amoeba_hw.host.axi import AxiStreamSignature, beat_layout
 
 __all__ = ["Responder"]
 
 _WIDTH = 8 * BEAT_BYTES
-_BEAT = data.StructLayout({"data": _WIDTH, "keep": BEAT_BYTES, "last": 1})
 
 
 class Responder(wiring.Component):
@@ -60,7 +59,7 @@ class Responder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.arp, m.submodules.echo = arp, echo = ArpAnswer(), EchoAnswer()
-        m.submodules.queue = queue = CommitQueue(_BEAT, self._depth)
+        m.submodules.queue = queue = CommitQueue(beat_layout(_WIDTH), self._depth)
         moves, index, lost = Signal(), Signal(8), Signal()
         pause = Signal(range(self._interval + 1))
         is_arp = Signal()

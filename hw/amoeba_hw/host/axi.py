@@ -1,10 +1,10 @@
 """Signatures of the standard buses around the core: AXI4, AXI4-Lite (ARM IHI 0022) and AXI4-Stream (IHI 0051)."""
 
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.trace import AXI_USER
 
-__all__ = ["OKAY", "SLVERR", "Axi4LiteSignature", "Axi4Signature", "AxiStreamSignature"]
+__all__ = ["OKAY", "SLVERR", "Axi4LiteSignature", "Axi4Signature", "AxiStreamSignature", "beat_layout"]
 
 OKAY = 0
 SLVERR = 2
@@ -97,3 +97,8 @@ class AxiStreamSignature(wiring.Signature):
                 "tready": In(1),
             }
         )
+
+
+def beat_layout(data_width):
+    """Return the layout of a beat of AXI4-Stream, as queues hold them."""
+    return data.StructLayout({"data": data_width, "keep": data_width // 8, "last": 1})
